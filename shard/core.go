@@ -56,6 +56,8 @@ type Core struct {
 
 	topics  [][]*partition // by topic id, then partition; nil where another shard owns it or nobody
 	members map[codec.MemberID]*member
+	names   map[codec.GroupID]string // of groups, for the origin of dead letters (V12)
+	kept    map[codec.TopicID]bool   // source topics that exist; nil: not told, keep all
 	leading bool
 	term    uint64
 
@@ -107,6 +109,7 @@ func NewCore(cfg Config, log *mlog.Log, group *repl.Group, reactors int) *Core {
 		cfg: cfg, log: log, group: group,
 		rnd:     rand.New(rand.NewPCG(cfg.Seed, uint64(cfg.ID))),
 		members: make(map[codec.MemberID]*member),
+		names:   make(map[codec.GroupID]string),
 		out:     make([][]flow.Completion, reactors),
 		batch:   &batch{},
 	}
@@ -139,6 +142,7 @@ func (c *Core) pump() error {
 
 // lead begins a term: what was in flight when the last one ended failed an attempt (V8).
 func (c *Core) lead() {
+	c.dropDeleted()
 	for _, parts := range c.topics {
 		for _, p := range parts {
 			if p == nil {
@@ -267,19 +271,37 @@ func (c *Core) DropTopic(source codec.TopicID) {
 	}
 }
 
-// RetainTopics drops every topic whose source id is not in keep: they were deleted.
-func (c *Core) RetainTopics(keep map[codec.TopicID]bool) {
+// Prepare says, before the log is replayed, which source topics exist with how
+// many partitions, and the groups' names. Other topics in the log were deleted.
+func (c *Core) Prepare(topics map[codec.TopicID]uint16, names map[codec.GroupID]string) {
+	c.kept = make(map[codec.TopicID]bool, len(topics))
+	for id, partitions := range topics {
+		c.kept[id] = true
+		c.AddTopic(id, partitions)
+	}
+	for id, name := range names {
+		c.names[id] = name
+	}
+}
+
+// dropDeleted forgets what the log says of topics that exist no longer.
+func (c *Core) dropDeleted() {
+	if c.kept == nil {
+		return
+	}
 	for id := range c.topics {
-		if id > 0 && c.topics[id] != nil && !keep[codec.TopicID(id).Source()] {
+		if id > 0 && !c.kept[codec.TopicID(id).Source()] {
 			c.topics[id] = nil
 		}
 	}
+	c.kept = nil
 }
 
 // OpenGroup makes sure that every partition of the topic here has a ledger of the
 // group, and calls done once that is on disk. A new ledger starts at the
 // earliest message or after the newest committed one.
 func (c *Core) OpenGroup(topic codec.TopicID, group codec.GroupID, name string, policy uint8, done func()) {
+	c.names[group] = name
 	fresh := false
 	if int(topic) < len(c.topics) {
 		for _, p := range c.topics[topic] {
@@ -297,7 +319,6 @@ func (c *Core) OpenGroup(topic codec.TopicID, group codec.GroupID, name string, 
 				c.batch.groups = append(c.batch.groups, groupStart{topic, p.id, group, floor})
 				fresh = true
 			}
-			l.name = []byte(name)
 		}
 	}
 	switch {

@@ -1,8 +1,6 @@
 package shard
 
 import (
-	"encoding/binary"
-
 	"github.com/mortarmq/mortarmq/codec"
 	mlog "github.com/mortarmq/mortarmq/log"
 )
@@ -31,7 +29,10 @@ func (c *Core) encodeDeads(dst []byte, b *batch) []byte {
 		dst, start = beginBlock(dst, blockDead)
 		dst = appendDeadHead(dst, deadHead{l.part.topic, l.part.id, l.group, d.seq, d.twin})
 		d.off = len(dst)
-		dst = appendDeadLetter(dst, rec[:20+key+4+value], l, d.seq, s)
+		dst = appendDeadLetter(dst, rec[:20+key+4+value], codec.Origin{
+			TopicID: l.part.topic, Partition: l.part.id, Sequence: d.seq,
+			Attempts: s.attempts, Reason: s.reason, Group: []byte(c.names[l.group]),
+		})
 		dst = endBlock(dst, start)
 		keep = append(keep, d)
 	}
@@ -41,16 +42,11 @@ func (c *Core) encodeDeads(dst []byte, b *batch) []byte {
 
 // appendDeadLetter writes the twin's record: the original's with the flag and
 // the origin behind it (V12).
-func appendDeadLetter(dst, rec []byte, l *ledger, seq codec.Sequence, s *slot) []byte {
+func appendDeadLetter(dst, rec []byte, origin codec.Origin) []byte {
 	n := len(dst)
 	dst = append(dst, rec...)
-	binary.BigEndian.PutUint16(dst[n+16:], codec.MsgDeadLetter)
-	dst = appendPartition(dst, l.part.topic, l.part.id)
-	dst = binary.BigEndian.AppendUint64(dst, uint64(seq))
-	dst = binary.BigEndian.AppendUint16(dst, s.attempts)
-	dst = append(dst, s.reason)
-	dst = binary.BigEndian.AppendUint16(dst, uint16(len(l.name)))
-	return append(dst, l.name...)
+	codec.SetTailFlags(dst[n:], codec.MsgDeadLetter)
+	return codec.AppendOrigin(dst, &origin)
 }
 
 // commitDead settles the source and shows the twin's message.

@@ -135,7 +135,7 @@ func recordProducer(p []byte) (codec.ProducerID, codec.ProducerSeq) {
 func appendRecord(dst, tail []byte) []byte {
 	n := len(dst)
 	dst = append(dst, tail...)
-	dst[n+16], dst[n+17] = 0, 0
+	codec.SetTailFlags(dst[n:], 0)
 	return dst
 }
 

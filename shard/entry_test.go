@@ -59,9 +59,8 @@ func TestEntryGolden(t *testing.T) {
 
 func TestDeadLetterRecord(t *testing.T) {
 	tail, _ := hex.DecodeString(goldenTail)
-	l := newLedger(newPartition(3, 1), 5, 0)
-	l.name = []byte("grp")
-	rec := appendDeadLetter(nil, appendRecord(nil, tail), l, 42, &slot{attempts: 5, reason: codec.DeadLease})
+	want := codec.Origin{TopicID: 3, Partition: 1, Sequence: 42, Attempts: 5, Reason: codec.DeadLease, Group: []byte("grp")}
+	rec := appendDeadLetter(nil, appendRecord(nil, tail), want)
 	n, key, value, err := recordLen(append(bytes.Clone(rec), 1, 2, 3))
 	if err != nil || n != len(rec) || key != 1 || value != 2 {
 		t.Fatalf("recordLen = %d %d %d %v, want %d 1 2", n, key, value, err, len(rec))
@@ -71,7 +70,6 @@ func TestDeadLetterRecord(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := codec.Origin{TopicID: 3, Partition: 1, Sequence: 42, Attempts: 5, Reason: codec.DeadLease, Group: []byte("grp")}
 	if !reflect.DeepEqual(msg.Origin, want) || msg.ProducerID != 7 || string(msg.Value) != "v1" {
 		t.Errorf("delivered as %+v", msg)
 	}

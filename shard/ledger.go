@@ -18,7 +18,6 @@ const maxUnsettled = 1 << 16
 type ledger struct {
 	part  *partition
 	group codec.GroupID
-	name  []byte // the group's, for the origin of dead letters
 
 	floor  codec.Sequence
 	cursor codec.Sequence

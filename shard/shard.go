@@ -28,14 +28,15 @@ type Options struct {
 
 // Shard runs a Core on its own goroutine.
 type Shard struct {
-	opts  Options
-	core  *Core
-	log   *mlog.Log
-	group *repl.Group
-	box   *mailbox
-	done  chan struct{}
-	ready chan struct{}
-	err   error // after done
+	opts    Options
+	core    *Core
+	log     *mlog.Log
+	group   *repl.Group
+	box     *mailbox
+	done    chan struct{}
+	ready   chan struct{}
+	err     error // after done
+	started bool
 
 	last     inbox          // of this turn; its slices are reused
 	rest     []flow.Request // taken; handled up to restAt, the batch was full then
@@ -73,7 +74,10 @@ func Open(o Options) (*Shard, error) {
 
 // Run replays the log, leads the group and serves until Stop. It returns at once;
 // Ready tells when the shard serves.
-func (s *Shard) Run() { go s.run() }
+func (s *Shard) Run() {
+	s.started = true
+	go s.run()
+}
 
 // Ready is closed once the shard leads its group with its whole log applied.
 func (s *Shard) Ready() <-chan struct{} { return s.ready }
@@ -101,8 +105,26 @@ func (s *Shard) Do(f func(c *Core)) bool {
 	return s.box.add(func(in *inbox) { in.commands = append(in.commands, f) })
 }
 
-// Stop hands back what is in flight, writes what is staged and ends the shard.
+// Ask runs f on the shard's goroutine and waits for it. It reports false when the shard has ended.
+func (s *Shard) Ask(f func(c *Core)) bool {
+	ran := make(chan struct{})
+	if !s.Do(func(c *Core) { f(c); close(ran) }) {
+		return false
+	}
+	select {
+	case <-ran:
+		return true
+	case <-s.done:
+		return false
+	}
+}
+
+// Stop hands back what is in flight, writes what is staged and ends the shard. The
+// caller is the one who called Run, or would have.
 func (s *Shard) Stop() error {
+	if !s.started {
+		return s.log.Close()
+	}
 	s.box.add(func(in *inbox) { in.stop = true })
 	<-s.done
 	return s.err

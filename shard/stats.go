@@ -7,11 +7,11 @@ import (
 
 // Stats is a shard's state at one moment.
 type Stats struct {
-	ID      int
-	Term    uint64
-	Applied mlog.Index
-	Log     mlog.Stats
-	Parts   []PartitionStats
+	ID                   int
+	Term                 uint64
+	First, Last, Applied mlog.Index
+	Log                  mlog.Stats
+	Parts                []PartitionStats
 }
 
 // PartitionStats is one partition of a topic or of a twin.
@@ -36,7 +36,7 @@ type GroupStats struct {
 
 // Stats returns the state; call it through Shard.Do.
 func (c *Core) Stats() Stats {
-	st := Stats{ID: c.cfg.ID, Term: c.term, Applied: c.group.Applied(), Log: c.log.Stats()}
+	st := Stats{ID: c.cfg.ID, Term: c.term, First: c.log.FirstIndex(), Last: c.log.LastIndex(), Applied: c.group.Applied(), Log: c.log.Stats()}
 	for _, parts := range c.topics {
 		for _, p := range parts {
 			if p == nil {
