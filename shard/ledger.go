@@ -40,6 +40,7 @@ type ledger struct {
 
 	// Since this group started (N1).
 	acked, dead, quarantined uint64
+	skipped                  uint64 // gone before they were delivered: retention, damage
 	inFlight                 int
 }
 

@@ -21,6 +21,7 @@ type pub struct {
 // batch is what becomes one log entry, and whom to answer when it is committed.
 type batch struct {
 	number uint64
+	age    int64  // age clock when its first message was staged
 	data   []byte // once sealed; owned by the log
 	pubs   []pub  // in order of arrival
 	parts  []stretch
@@ -99,8 +100,11 @@ func (c *Core) publish(r *flow.Request) {
 			}
 		}
 	}
+	if len(c.batch.pubs) == 0 {
+		c.batch.age = c.age()
+	}
 	p.last++
-	p.remember(r.ProducerID, r.ProducerSeq, p.last, c.age())
+	p.remember(r.ProducerID, r.ProducerSeq, p.last, c.batch.age)
 	c.stage(p, r)
 }
 
@@ -198,7 +202,10 @@ func (c *Core) recycle(b *batch) {
 func (c *Core) encode(b *batch) []byte {
 	size := entryHeaderLen + len(b.parts)*(blockHeaderLen+messagesHeadLen) + b.bytes +
 		len(c.dirtyLedgers)*64 + len(b.groups)*(blockHeaderLen+groupBodyLen)
-	dst := appendEntryHeader(make([]byte, 0, size), c.wall, c.age())
+	if len(b.pubs) == 0 {
+		b.age = c.age()
+	}
+	dst := appendEntryHeader(make([]byte, 0, size), c.wall, b.age)
 	dst = encodeForget(dst, b.forget)
 	for i := range b.parts {
 		dst = c.encodeStretch(dst, b, &b.parts[i])

@@ -37,6 +37,14 @@ func (w *window) judge(n codec.ProducerSeq) (verdict, codec.Sequence) {
 	return verdictRepeat, w.seqs[int(n)&(len(w.seqs)-1)]
 }
 
+// oldest returns the oldest number whose sequence is known.
+func (w *window) oldest() codec.ProducerSeq {
+	if w.last-w.first >= windowSize {
+		return w.last - windowSize + 1
+	}
+	return w.first
+}
+
 // add remembers that number n was stored as seq. n is last+1, or the first of all.
 func (w *window) add(n codec.ProducerSeq, seq codec.Sequence) {
 	if w.seqs == nil {
