@@ -25,7 +25,7 @@ func (b *Broker) Control(c flow.Control) bool {
 
 // Closed implements loop.Backend.
 func (b *Broker) Closed(c *flow.Conn) {
-	b.control.do(func(ct *control) { ct.closed(c) })
+	b.control.box.force(func(ct *control) { ct.closed(c) }) // never refused: its members must go
 }
 
 // Refusal implements loop.Backend: what the state of the node says to a request, before

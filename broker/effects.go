@@ -39,7 +39,7 @@ func (ct *control) effect(e coord.Effect) {
 	case coord.Propose:
 		if err := ct.group.Propose(e.Record); err != nil {
 			ct.b.log.Error("a metadata change could not be proposed", "err", err)
-			ct.do(func(ct *control) { ct.step(coord.ProposalFailed{Code: codec.CodeMetadataReadOnly}) })
+			ct.box.force(func(ct *control) { ct.step(coord.ProposalFailed{Code: codec.CodeMetadataReadOnly}) })
 		}
 	case coord.Reply:
 		ct.reply(e)
@@ -134,8 +134,9 @@ func (ct *control) openGroup(e coord.OpenGroup) {
 			})
 		})
 		if !ok {
-			opened.Code = codec.CodeInternal
-			ct.box.force(func(ct *control) { ct.step(opened) })
+			failed := opened
+			failed.Code = codec.CodeInternal
+			ct.box.force(func(ct *control) { ct.step(failed) })
 			return
 		}
 	}

@@ -21,6 +21,11 @@ func (c *Core) Check() error {
 		members += len(g.members)
 		c.checkGroup(g, fault)
 	}
+	for id, g := range c.opening {
+		if c.live[id] != g {
+			fault("group %d is being opened but not live", id)
+		}
+	}
 	if members != len(c.members) {
 		fault("%d members in groups, %d in all", members, len(c.members))
 	}
@@ -99,8 +104,8 @@ func (c *Core) slotFault(g *group, p codec.Partition) string {
 		return "its owner or target is not a member"
 	case len(g.members) > 0 && s.target == nil && s.retry == never:
 		return "nobody is to own it, for ever"
-	case s.target != nil && s.retry != never:
-		return "it has a target and waits for a retry"
+	case s.retry != never && (s.target != nil || len(g.members) == 0):
+		return "it waits for a retry without need"
 	case s.retry < g.wake:
 		return "nobody wakes for its retry"
 	case s.target != nil && s.target != s.owner && n == nil:

@@ -1,6 +1,10 @@
 package coord
 
-import "github.com/mortarmq/mortarmq/codec"
+import (
+	"maps"
+
+	"github.com/mortarmq/mortarmq/codec"
+)
 
 // controlAck serves a CONTROL_ACK (G6, G9).
 func (c *Core) controlAck(cmd ControlAck) {
@@ -57,9 +61,19 @@ func (c *Core) confirmAssign(cmd ControlAck, n *notice) {
 	if g.slots[n.Partition].pending == n {
 		c.own(g, n.Partition)
 	}
-	clear(n.member.refused)
 	c.confirm(n)
 	c.served(cmd)
+	c.revive(n.member)
+}
+
+// revive forgets that a member did not confirm other partitions in time: it lives
+// and gets its share again.
+func (c *Core) revive(m *member) {
+	before := len(m.refused)
+	maps.DeleteFunc(m.refused, func(_ codec.Partition, how refusal) bool { return how == mute })
+	if len(m.refused) < before {
+		c.rebalance(m.group)
+	}
 }
 
 // confirmRevoke ends the ownership that the notice revoked; what is in flight is handed back (V8).
@@ -83,7 +97,7 @@ func (c *Core) refuseAssign(cmd ControlAck, n *notice) {
 	m, p := n.member, n.Partition
 	s := &m.group.slots[p]
 	n.state = refused
-	s.refuse(m, p)
+	s.refuse(m, p, declined)
 	switch {
 	case s.pending == n:
 		s.pending = nil

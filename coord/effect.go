@@ -11,7 +11,8 @@ import (
 type Effect interface{ effect() }
 
 // Propose asks for a record to be committed to the meta log. There is no other
-// Propose until Apply has seen this record, or ProposalFailed or Follow was called.
+// Propose until Apply has seen this record (or an equal one that had been given up before), or
+// ProposalFailed or Follow was called.
 type Propose struct{ Record []byte }
 
 // Reply answers a command.

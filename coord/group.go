@@ -32,8 +32,8 @@ type slot struct {
 	// pending is the notice that the next change waits for. An ASSIGN is pending only
 	// without an owner and to the target, a REVOKE only to the owner.
 	pending *notice
-	// last is who refused it last.
-	last *member
+	// last is who refused it last, or 0.
+	last codec.MemberID
 	// retry is when a partition that every member refused is offered again; never otherwise.
 	retry time.Duration
 }
@@ -80,15 +80,15 @@ func (c *Core) retarget(g *group) {
 	members, previous := g.memberIDs(), g.targets()
 	target := Assign(members, previous)
 	passOver(target, previous, members, func(p int, id codec.MemberID) bool {
-		return c.members[id].refused[codec.Partition(p)]
+		return !c.members[id].takes(codec.Partition(p))
 	})
 	c.setTargets(g, previous, target)
 }
 
 // refuse notes that a member did not take the partition.
-func (s *slot) refuse(m *member, p codec.Partition) {
-	m.refused[p] = true
-	s.last = m
+func (s *slot) refuse(m *member, p codec.Partition, how refusal) {
+	m.refused[p] = how
+	s.last = m.id
 }
 
 // reassign gives partitions whose target did not take them to others, and leaves the rest
@@ -107,8 +107,8 @@ func (c *Core) reassign(g *group, partitions []codec.Partition) {
 		load[id]++
 	}
 	for _, p := range partitions {
-		takes := func(id codec.MemberID) bool { return !c.members[id].refused[p] }
-		others := func(id codec.MemberID) bool { return takes(id) && c.members[id] != g.slots[p].last }
+		takes := func(id codec.MemberID) bool { return c.members[id].takes(p) }
+		others := func(id codec.MemberID) bool { return takes(id) && id != g.slots[p].last }
 		if target[p] = lightest(members, load, others); target[p] == 0 {
 			target[p] = lightest(members, load, takes)
 		}

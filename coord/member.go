@@ -42,10 +42,20 @@ type member struct {
 
 	// told is the latest notice for each partition that there was one for.
 	told map[codec.Partition]*notice
-	// refused are the partitions it answered an ASSIGN of with ERROR, or did not
-	// confirm in time. Forgotten when it confirms an ASSIGN, answers STALE, or when all members have refused one.
-	refused map[codec.Partition]bool
+	// refused are the partitions that it was offered and did not take. It is not
+	// offered them again, except when nobody else takes them or after it answered STALE.
+	refused map[codec.Partition]refusal
 }
+
+type refusal uint8
+
+const (
+	mute     refusal = 1 // not confirmed in time; forgotten when it confirms another ASSIGN: it lives
+	declined refusal = 2 // answered with ERROR (G9)
+)
+
+// takes reports whether a partition may be offered to the member.
+func (m *member) takes(p codec.Partition) bool { return m.refused[p] == 0 }
 
 func (c *Core) newMember(g *group, conn uint64) *member {
 	cn := c.conns[conn]
@@ -57,7 +67,7 @@ func (c *Core) newMember(g *group, conn uint64) *member {
 	m := &member{
 		id: c.ids.member, conn: conn, sub: cn.freeSub(), group: g, seen: c.now,
 		told:    map[codec.Partition]*notice{},
-		refused: map[codec.Partition]bool{},
+		refused: map[codec.Partition]refusal{},
 	}
 	cn.subs[m.sub] = m
 	c.members[m.id] = m

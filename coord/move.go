@@ -85,7 +85,7 @@ func (c *Core) expire(g *group) {
 				c.disown(g, p, Fenced)
 			}
 			if s.target == n.member {
-				s.refuse(n.member, p)
+				s.refuse(n.member, p, mute)
 				again = append(again, p)
 			}
 		case s.retry <= c.now:

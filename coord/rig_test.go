@@ -40,7 +40,7 @@ type rig struct {
 	owners   map[place]Own
 	lastOwn  map[place]codec.OwnershipEpoch
 	told     map[codec.NoticeID]codec.Notice
-	assigned map[Own]bool // what the ASSIGNs were about
+	assigned map[Own]bool   // what the ASSIGNs were about
 	notices  []codec.Notice // in order
 	lastID   codec.NoticeID
 	topics   map[codec.TopicID]Topic
