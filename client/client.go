@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -96,9 +95,4 @@ func (c *Client) forget(child closer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.children, child)
-}
-
-// tooLong says that a text is over its cap on the wire.
-func tooLong(what string, size, most int) error {
-	return fmt.Errorf("client: the %s has %d bytes; at most %d", what, size, most)
 }

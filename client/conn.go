@@ -18,8 +18,11 @@ const (
 	lazyFlush = time.Millisecond
 	// minRead is the room below which a chunk that others hold is left for a new one.
 	minRead = 16 << 10
-	// keepBuffer is the largest write buffer that is kept for the next write.
-	keepBuffer = 1 << 20
+	// writePiece is the most that is written at a time, so that progress shows.
+	writePiece = 1 << 20
+	// keepBuffer is up to where a write buffer is kept however little of it is
+	// used; a larger one is kept only while a quarter of it is.
+	keepBuffer = 256 << 10
 	// drainAfterWriteError is how long the reader goes on after a write failed,
 	// because the broker's last words (an ERR) may still be on their way.
 	drainAfterWriteError = 200 * time.Millisecond
@@ -45,17 +48,19 @@ type conn struct {
 	owner  receiver
 	d      *dialer
 
-	mu  *sync.Mutex // the owner's
-	out []byte      // guarded by mu: whole frames, not yet taken by the writer
+	mu    *sync.Mutex // the owner's
+	out   []byte      // guarded by mu: whole frames, not yet taken by the writer
+	spare []byte      // guarded by mu: the next out; nil while the writer has it
 
 	kick chan struct{} // write now; capacity 1
 	soon chan struct{} // write within lazyFlush; capacity 1
 	stop chan struct{} // closed by fail
 
-	io   atomic.Int64 // when bytes moved last, on the dialer's clock
-	once sync.Once
-	err  error // why it ended; set before stop is closed
-	wg   sync.WaitGroup
+	io     atomic.Int64          // when bytes moved last, on the dialer's clock
+	broken atomic.Pointer[error] // a write failed; the reader has the last word, then this is why
+	once   sync.Once
+	err    error // why it ended; set before stop is closed
+	wg     sync.WaitGroup
 }
 
 func newConn(nc net.Conn, server string, d *dialer, mu *sync.Mutex, owner receiver) *conn {
@@ -134,35 +139,42 @@ func (c *conn) write() {
 	}
 }
 
-// writeGathered writes until out is empty.
+// writeGathered writes until out is empty. Two buffers take turns.
 func (c *conn) writeGathered() error {
-	var spare []byte
 	for {
 		c.mu.Lock()
 		buf := c.out
 		if len(buf) == 0 {
-			if cap(spare) > cap(buf) {
-				c.out = spare
-			}
 			c.mu.Unlock()
 			return nil
 		}
-		c.out = spare
+		c.out, c.spare = c.spare[:0], nil
 		c.mu.Unlock()
 		if err := c.writeAll(buf); err != nil {
 			return err
 		}
-		spare = nil
-		if cap(buf) <= keepBuffer {
-			spare = buf[:0]
+		if cap(buf) <= keepBuffer || len(buf) >= cap(buf)/4 {
+			c.mu.Lock()
+			c.spare = buf[:0]
+			c.mu.Unlock()
 		}
+	}
+}
+
+// trim gives back the memory of an idle connection. Called with the owner's lock.
+func (c *conn) trim() {
+	if len(c.out) == 0 && cap(c.out) > keepBuffer {
+		c.out = nil
+	}
+	if cap(c.spare) > keepBuffer {
+		c.spare = nil
 	}
 }
 
 // writeAll writes buf in pieces, so that progress shows.
 func (c *conn) writeAll(buf []byte) error {
 	for len(buf) > 0 {
-		n, err := c.nc.Write(buf[:min(len(buf), keepBuffer)])
+		n, err := c.nc.Write(buf[:min(len(buf), writePiece)])
 		if err != nil {
 			return err
 		}
@@ -174,18 +186,23 @@ func (c *conn) writeAll(buf []byte) error {
 
 // drain lets the reader hear the broker's reason before a write error ends the connection.
 func (c *conn) drain(err error) {
+	err = fmt.Errorf("writing to %s: %w", c.server, err)
+	c.broken.Store(&err)
 	if c.nc.SetReadDeadline(time.Now().Add(drainAfterWriteError)) == nil {
 		select {
 		case <-c.stop:
 		case <-time.After(2 * drainAfterWriteError):
 		}
 	}
-	c.fail(fmt.Errorf("writing to %s: %w", c.server, err))
+	c.fail(err)
 }
 
 func (c *conn) read() {
 	defer c.wg.Done()
 	err := c.readFrames()
+	if written := c.broken.Load(); written != nil && CodeOf(err) == 0 {
+		err = *written
+	}
 	c.fail(err)
 	c.owner.lost(c.err)
 }

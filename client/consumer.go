@@ -123,6 +123,9 @@ func (s *ConsumerStats) add(o *ConsumerStats) {
 // returns early with an error when joining is refused for good, and when the topic is
 // deleted.
 func (k *Consumer) Run(ctx context.Context, handler Handler) error {
+	if handler == nil {
+		return errors.New("client: Run needs a handler")
+	}
 	ended := make(chan struct{})
 	k.mu.Lock()
 	if k.ended != nil {
@@ -172,10 +175,10 @@ func (k *Consumer) loop(ctx context.Context, handler Handler) error {
 			}
 		}
 		if ctx.Err() != nil {
-			if m != nil {
-				return err // how the leaving went
+			if m == nil {
+				return nil // there was nothing to leave
 			}
-			return nil // there was nothing to leave
+			return err // how the leaving went
 		}
 		if !k.mayRejoin(err, joined) {
 			return err

@@ -153,108 +153,6 @@ func TestConsumerStartsAtTheLatest(t *testing.T) {
 	}
 }
 
-// Members come and go; every message is handled, none by two who own it at once.
-func TestMembersShareAndHandOver(t *testing.T) {
-	b := newFakeBroker(t)
-	b.addTopic("orders", 6)
-	c := dialFake(t, b)
-	in := newInbox()
-	owners := make(map[codec.Partition]int)
-	var mu sync.Mutex
-	start := func(who int) *running {
-		o := ConsumerOptions{Topic: "orders", Group: "workers", CreditCount: 10, OnRebalance: func(r Rebalance) {
-			mu.Lock()
-			defer mu.Unlock()
-			switch {
-			case r.Assigned && owners[r.Partition] != 0:
-				t.Errorf("partition %d was given to member %d while member %d has it", r.Partition, who, owners[r.Partition])
-			case r.Assigned:
-				owners[r.Partition] = who
-			case owners[r.Partition] != who || r.Lost:
-				t.Errorf("%+v at member %d, owner is %d", r, who, owners[r.Partition])
-			default:
-				owners[r.Partition] = 0
-			}
-		}}
-		return runConsumer(t, c, o, func(_ context.Context, d *Delivery) error {
-			mu.Lock()
-			if owners[d.Partition] != who {
-				t.Errorf("member %d got a message of partition %d, owner is %d", who, d.Partition, owners[d.Partition])
-			}
-			mu.Unlock()
-			in.add(d)
-			return nil
-		})
-	}
-	members := []*running{start(1)}
-	for round := range 6 {
-		b.fill("orders", 300)
-		members = append(members, start(round+2))
-		if round%2 == 1 {
-			members[0].leave(t)
-			members = members[1:]
-		}
-	}
-	until(t, "all settled", func() bool { return b.settledCount("orders", "workers") == 1800 })
-	for _, m := range members {
-		m.leave(t)
-	}
-	for v, n := range in.by {
-		if n != 6 { // each of the 300 values was stored 6 times
-			t.Errorf("%q was handled %d times, want 6", v, n)
-		}
-	}
-	in.inOrder(t)
-}
-
-func TestHandlerErrorsGiveTheMessageBack(t *testing.T) {
-	b := newFakeBroker(t)
-	b.addTopic("orders", 1)
-	b.fill("orders", 4)
-	c := dialFake(t, b)
-	in := newInbox()
-	var mu sync.Mutex
-	attempts := make(map[string][]int)
-	r := runConsumer(t, c, ConsumerOptions{Topic: "orders", Group: "workers"}, func(_ context.Context, d *Delivery) error {
-		in.add(d)
-		mu.Lock()
-		defer mu.Unlock()
-		v := string(d.Value)
-		attempts[v] = append(attempts[v], d.Attempt)
-		switch {
-		case v == "1" && len(attempts[v]) < 3:
-			return errors.New("not yet")
-		case v == "2":
-			return Reject(errors.New("cannot be read"))
-		case v == "3" && len(attempts[v]) < 3:
-			return fmt.Errorf("busy: %w", ErrRelease)
-		}
-		return nil
-	})
-	until(t, "all settled", func() bool { return b.settledCount("orders", "workers") == 4 })
-	r.leave(t)
-	if got, want := fmt.Sprint(attempts), "map[0:[1] 1:[1 2 3] 2:[1] 3:[1 1 1]]"; got != want {
-		t.Errorf("attempts: %s, want %s", got, want)
-	}
-
-	// The rejected one is in the twin, and says where it comes from.
-	dead := make(chan Delivery, 1)
-	r = runConsumer(t, c, ConsumerOptions{Topic: "orders", Group: "undertaker", DeadLetter: true}, func(_ context.Context, d *Delivery) error {
-		origin := *d.Origin
-		origin.Group = append([]byte(nil), origin.Group...)
-		dead <- Delivery{Topic: d.Topic, DeadLetter: d.DeadLetter, Value: append([]byte(nil), d.Value...), Origin: &origin}
-		return nil
-	})
-	d := <-dead
-	r.leave(t)
-	if d.Topic != "orders.dlq" || !d.DeadLetter || string(d.Value) != "2" {
-		t.Errorf("from the twin: %+v", d)
-	}
-	if o := d.Origin; o.TopicID != 1 || o.Attempts != 5 || o.Reason != codec.DeadReject || string(o.Group) != "workers" {
-		t.Errorf("origin: %+v", o)
-	}
-}
-
 func TestConsumerRejoinsAfterALoss(t *testing.T) {
 	for name, f := range map[string]fault{
 		"cut before": {cutBefore: true}, "cut after": {cutAfter: true},
@@ -330,33 +228,6 @@ func TestPullRefusalsThatPass(t *testing.T) {
 	}
 }
 
-func TestAckRefusedForWantOfRoomIsSentAgain(t *testing.T) {
-	b := newFakeBroker(t)
-	b.addTopic("orders", 1)
-	b.fill("orders", 50)
-	acks := 0
-	b.setHook(func(r *fakeRequest) fault {
-		if r.op == codec.OpAck || r.op == codec.OpNack {
-			if acks++; acks%3 == 1 {
-				return fault{code: codec.CodeBackpressure}
-			}
-		}
-		return fault{}
-	})
-	var nacked sync.Map
-	k := runConsumer(t, dialFake(t, b), ConsumerOptions{Topic: "orders", Group: "workers"}, func(_ context.Context, d *Delivery) error {
-		if _, again := nacked.LoadOrStore(d.Sequence, true); !again && d.Sequence%5 == 0 {
-			return errors.New("once more")
-		}
-		return nil
-	})
-	until(t, "all settled", func() bool { return b.settledCount("orders", "workers") == 50 })
-	k.leave(t)
-	if s := k.Stats(); s.Acked != 50 || s.Nacked != 10 || s.Refused != 0 || s.Delivered != 60 {
-		t.Errorf("%+v", s)
-	}
-}
-
 func TestConsumerEnlargesCreditForALargeMessage(t *testing.T) {
 	b := newFakeBroker(t)
 	b.addTopic("orders", 1)
@@ -380,116 +251,6 @@ func TestConsumerEnlargesCreditForALargeMessage(t *testing.T) {
 	<-k.done
 	if CodeOf(k.err) != codec.CodeMessageExceedsCredit {
 		t.Errorf("with FixedCredit: %v", k.err)
-	}
-}
-
-func TestLeasesAreRenewedWhileTheHandlerWorks(t *testing.T) {
-	b := newFakeBroker(t)
-	b.lease = 60 * time.Millisecond
-	b.addTopic("orders", 1)
-	b.fill("orders", 5)
-	in := newInbox()
-	k := runConsumer(t, dialFake(t, b), ConsumerOptions{Topic: "orders", Group: "workers", ProgressEvery: 10 * time.Millisecond}, func(_ context.Context, d *Delivery) error {
-		time.Sleep(80 * time.Millisecond) // the work: longer than a lease
-		in.add(d)
-		return nil
-	})
-	until(t, "5 settled", func() bool { return b.settledCount("orders", "workers") == 5 })
-	k.leave(t)
-	for _, d := range in.got {
-		if d.Attempt != 1 {
-			t.Errorf("%+v", d)
-		}
-	}
-	if len(in.got) != 5 {
-		t.Errorf("%d deliveries, want 5", len(in.got))
-	}
-}
-
-func TestRevokeWaitsForTheHandler(t *testing.T) {
-	b := newFakeBroker(t)
-	b.addTopic("orders", 2)
-	b.fill("orders", 20)
-	c := dialFake(t, b)
-	inHand := make(chan codec.Partition)
-	goOn := make(chan struct{})
-	var revokes []Rebalance
-	var mu sync.Mutex
-	slow := ConsumerOptions{Topic: "orders", Group: "workers", OnRebalance: func(r Rebalance) {
-		mu.Lock()
-		defer mu.Unlock()
-		if !r.Assigned {
-			revokes = append(revokes, r)
-		}
-	}}
-	first := true
-	a := runConsumer(t, c, slow, func(_ context.Context, d *Delivery) error {
-		if d.Partition == 1 && first {
-			first = false
-			inHand <- d.Partition
-			<-goOn
-		}
-		return nil
-	})
-	<-inHand // a message of partition 1, which the second member is about to get
-	other := newInbox()
-	z := runConsumer(t, c, ConsumerOptions{Topic: "orders", Group: "workers"}, func(_ context.Context, d *Delivery) error {
-		other.add(d)
-		return nil
-	})
-	until(t, "REVOKE is on its way", func() bool {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		n := b.group("orders", "workers").parts[1].notice
-		return n != nil && n.Kind == codec.NoticeRevoke
-	})
-	if n := other.len(); n != 0 {
-		t.Errorf("the new member got %d messages while the old one had one in hand", n)
-	}
-	close(goOn)
-	until(t, "all settled", func() bool { return b.settledCount("orders", "workers") == 20 })
-	a.leave(t)
-	z.leave(t)
-	if s := a.Stats(); s.Refused != 0 {
-		t.Errorf("the message in hand could not be settled: %+v", s)
-	}
-	for _, d := range other.got {
-		if d.Partition == 1 && (d.Attempt != 1 || d.Sequence == 1) {
-			t.Errorf("handed over: %+v", d)
-		}
-	}
-	if len(revokes) == 0 || revokes[0].Lost || revokes[0].Partition != 1 {
-		t.Errorf("told: %+v", revokes)
-	}
-}
-
-func TestRevokeDoesNotWaitForEver(t *testing.T) {
-	b := newFakeBroker(t)
-	b.addTopic("orders", 2)
-	b.fill("orders", 2)
-	c := dialFake(t, b)
-	inHand := make(chan struct{})
-	goOn := make(chan struct{})
-	var once sync.Once
-	a := runConsumer(t, c, ConsumerOptions{Topic: "orders", Group: "workers", RevokeTimeout: 30 * time.Millisecond}, func(_ context.Context, d *Delivery) error {
-		if d.Partition == 1 {
-			once.Do(func() { close(inHand); <-goOn })
-		}
-		return nil
-	})
-	<-inHand
-	other := newInbox()
-	z := runConsumer(t, c, ConsumerOptions{Topic: "orders", Group: "workers"}, func(_ context.Context, d *Delivery) error {
-		other.add(d)
-		return nil
-	})
-	until(t, "the new member has it", func() bool { return other.len() == 1 })
-	close(goOn)
-	until(t, "all settled", func() bool { return b.settledCount("orders", "workers") == 2 })
-	a.leave(t)
-	z.leave(t)
-	if other.got[0].Attempt != 1 {
-		t.Errorf("handed over: %+v", other.got[0])
 	}
 }
 
@@ -544,142 +305,6 @@ func TestHandlerIsToldToGiveUpAfterLeaveTimeout(t *testing.T) {
 	})
 	<-started
 	k.leave(t)
-}
-
-func TestNoAckHandsEverythingBack(t *testing.T) {
-	b := newFakeBroker(t)
-	b.lease = 50 * time.Millisecond
-	b.addTopic("orders", 2)
-	b.fill("orders", 30)
-	c := dialFake(t, b)
-	in := newInbox()
-	k := runConsumer(t, c, ConsumerOptions{Topic: "orders", Group: "workers", NoAck: true, CreditCount: 20, ProgressEvery: 10 * time.Millisecond}, func(_ context.Context, d *Delivery) error {
-		in.add(d)
-		return errors.New("is not looked at")
-	})
-	until(t, "20 seen", func() bool { return in.len() == 20 })
-	time.Sleep(120 * time.Millisecond) // more than two leases
-	k.leave(t)
-	if in.len() != 20 || b.settledCount("orders", "workers") != 0 {
-		t.Errorf("%d seen, %d settled", in.len(), b.settledCount("orders", "workers"))
-	}
-	in = newInbox()
-	k = runConsumer(t, c, ConsumerOptions{Topic: "orders", Group: "workers"}, func(_ context.Context, d *Delivery) error { in.add(d); return nil })
-	until(t, "all settled", func() bool { return b.settledCount("orders", "workers") == 30 })
-	k.leave(t)
-	for _, d := range in.got {
-		if d.Attempt != 1 {
-			t.Errorf("%+v", d)
-		}
-	}
-}
-
-func TestManualAck(t *testing.T) {
-	b := newFakeBroker(t)
-	b.retry = time.Millisecond
-	b.addTopic("orders", 1)
-	b.fill("orders", 6)
-	handed := make(chan *Delivery, 10)
-	k := runConsumer(t, dialFake(t, b), ConsumerOptions{Topic: "orders", Group: "workers", ManualAck: true}, func(_ context.Context, d *Delivery) error {
-		if d.Attempt > 1 || string(d.Value) != "4" {
-			handed <- d
-			return nil
-		}
-		return errors.New("given back by the handler")
-	})
-	ctx := t.Context()
-	byValue := make(map[string]*Delivery)
-	for range 5 {
-		d := <-handed
-		byValue[string(d.Value)] = d
-	}
-	if err := byValue["0"].Ack(ctx); err != nil {
-		t.Error(err)
-	}
-	if err := byValue["0"].Ack(ctx); !errors.Is(err, ErrSettled) {
-		t.Errorf("second Ack: %v", err)
-	}
-	if err := byValue["1"].Nack(ctx, codec.NackRetry); err != nil {
-		t.Error(err)
-	}
-	if err := byValue["2"].Nack(ctx, codec.NackReject); err != nil {
-		t.Error(err)
-	}
-	if err := byValue["3"].Progress(ctx); err != nil {
-		t.Error(err)
-	}
-	if err := byValue["3"].Ack(ctx); err != nil {
-		t.Error(err)
-	}
-	for range 2 { // 1 and 4 again
-		d := <-handed
-		if d.Attempt != 2 {
-			t.Errorf("again: %+v", d)
-		}
-		if err := d.Ack(ctx); err != nil {
-			t.Error(err)
-		}
-	}
-	b.cutAll()
-	if err := byValue["5"].Ack(ctx); !errors.Is(err, ErrLostOwnership) {
-		t.Errorf("Ack on a lost connection: %v", err)
-	}
-	d := <-handed
-	if err := d.Ack(ctx); err != nil || d.Sequence != 6 || d.Attempt != 2 {
-		t.Errorf("after rejoining: %+v, %v", d, err)
-	}
-	k.leave(t)
-	if n := b.settledCount("orders", "workers"); n != 6 {
-		t.Errorf("%d settled, want 6", n)
-	}
-}
-
-// A lease that nobody renews runs out; Progress restarts it.
-func TestProgressKeepsALease(t *testing.T) {
-	b := newFakeBroker(t)
-	b.lease, b.retry = 150*time.Millisecond, time.Hour
-	b.addTopic("orders", 1)
-	b.fill("orders", 2)
-	handed := make(chan *Delivery, 2)
-	k := runConsumer(t, dialFake(t, b), ConsumerOptions{Topic: "orders", Group: "workers", ManualAck: true}, func(_ context.Context, d *Delivery) error {
-		handed <- d
-		return nil
-	})
-	kept, forgotten := <-handed, <-handed
-	for range 8 {
-		time.Sleep(b.lease / 5)
-		if err := kept.Progress(t.Context()); err != nil {
-			t.Error(err)
-		}
-	}
-	if err := kept.Ack(t.Context()); err != nil {
-		t.Error(err)
-	}
-	if err := forgotten.Ack(t.Context()); !errors.Is(err, ErrLostOwnership) || CodeOf(err) != codec.CodeUnknownDelivery {
-		t.Errorf("Ack after the lease: %v", err)
-	}
-	k.leave(t)
-}
-
-// With ManualAck, leaving waits for what is in other hands.
-func TestLeavingWaitsForManualAcks(t *testing.T) {
-	b := newFakeBroker(t)
-	b.addTopic("orders", 1)
-	b.fill("orders", 1)
-	handed := make(chan *Delivery, 1)
-	k := runConsumer(t, dialFake(t, b), ConsumerOptions{Topic: "orders", Group: "workers", ManualAck: true}, func(_ context.Context, d *Delivery) error {
-		handed <- d
-		return nil
-	})
-	d := <-handed
-	k.stop()
-	if err := d.Ack(t.Context()); err != nil {
-		t.Error(err)
-	}
-	<-k.done
-	if k.err != nil || b.settledCount("orders", "workers") != 1 {
-		t.Errorf("Run: %v, %d settled", k.err, b.settledCount("orders", "workers"))
-	}
 }
 
 func TestSilentMemberSendsHeartbeats(t *testing.T) {
@@ -745,12 +370,14 @@ func TestBrokerThatAnswersPullsAtOnceIsNotFlooded(t *testing.T) {
 		return fault{}
 	})
 	k := runConsumer(t, dialFake(t, b), ConsumerOptions{Topic: "orders", Group: "workers"}, func(context.Context, *Delivery) error { return nil })
+	start := time.Now()
 	time.Sleep(100 * time.Millisecond)
 	k.leave(t)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if pulls > 60 { // 10 ms of pause make 10, jitter and the first ones some more
-		t.Errorf("%d PULLs in 100 ms", pulls)
+	// The first ones come at once, the others with pauses up to 10 ms.
+	if most := 15 + int(time.Since(start)/(8*time.Millisecond)); pulls > most {
+		t.Errorf("%d PULLs in %v", pulls, time.Since(start))
 	}
 }
 
@@ -827,7 +454,7 @@ func TestRunGivesUpAfterRetryTimeout(t *testing.T) {
 // Random cuts and refusals under publishers and members that come and go:
 // everything that was stored is settled in the end, and was handled at least once.
 func TestConsumersUnderRandomFaults(t *testing.T) {
-	for seed := range int64(8) {
+	for seed := range int64(6) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			t.Parallel()
 			rnd := rand.New(rand.NewSource(seed))
@@ -860,24 +487,24 @@ func TestConsumersUnderRandomFaults(t *testing.T) {
 			o := ConsumerOptions{Topic: "orders", Group: "workers", CreditCount: 1 + rnd.Intn(50)}
 			members := []*running{runConsumer(t, c, o, handler), runConsumer(t, c, o, handler)}
 			p := newProducer(t, c, "orders", ProducerOptions{MaxInFlight: 20})
-			for i := range 1000 {
+			for i := range 600 {
 				p.PublishAsync(t.Context(), Message{Key: fmt.Append(nil, i%17), Value: fmt.Append(nil, i)}, func(_ Receipt, err error) {
 					if err != nil {
 						t.Error(err)
 					}
 				})
-				if i%250 == 100 {
+				if i%150 == 60 {
 					members = append(members, runConsumer(t, c, o, handler))
 				}
 			}
 			closed(t, p)
 			members[0].stop()
-			until(t, "all settled", func() bool { return b.settledCount("orders", "workers") == 1000 })
+			until(t, "all settled", func() bool { return b.settledCount("orders", "workers") == 600 })
 			for _, m := range members {
 				m.stop()
 				<-m.done
 			}
-			for i := range 1000 {
+			for i := range 600 {
 				if in.by[fmt.Sprint(i)] == 0 {
 					t.Errorf("message %d was never handled", i)
 				}

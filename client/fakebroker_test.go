@@ -55,6 +55,7 @@ type fault struct {
 	cutBefore bool   // close the connection instead of serving
 	cutAfter  bool   // serve, then close instead of answering
 	mute      bool   // neither serve nor answer, and keep the connection
+	silent    bool   // serve, but do not answer
 	raw       []byte // answer these bytes instead of serving
 	// late ends the connection as the client sees it, but serves what it had
 	// sent so far after this long: a broker that was busy when the client left.
@@ -321,8 +322,10 @@ func (c *fakeConn) serve(op codec.Op, payload []byte) bool {
 	default:
 		before := len(c.out)
 		c.dispatch(op, payload)
-		if f.cutAfter {
+		if f.cutAfter || f.silent {
 			c.out = c.out[:min(before, len(c.out))]
+		}
+		if f.cutAfter {
 			c.cut()
 		}
 	}

@@ -50,6 +50,7 @@ type fakeDelivery struct {
 	member *fakeMember
 	size   int
 	timer  *time.Timer
+	kept   int // PROGRESSes
 }
 
 type fakeMember struct {
@@ -230,6 +231,27 @@ func (o *fakeOwned) settle(seq codec.Sequence) {
 	d.member.outN--
 	d.member.outB -= d.size
 	delete(o.flying, seq)
+}
+
+// expire fails a delivery whose lease has run out.
+func (o *fakeOwned) expire(b *fakeBroker, seq codec.Sequence, d *fakeDelivery) {
+	if d != nil && o.flying[seq] == d {
+		o.settle(seq)
+		o.retry(b, seq, true, b.retry)
+	}
+}
+
+// renewals returns how often the lease of each delivery in flight was renewed, the least first.
+func (b *fakeBroker) renewals(topic, group string) (kept []int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, o := range b.group(topic, group).parts {
+		for _, d := range o.flying {
+			kept = append(kept, d.kept)
+		}
+	}
+	sort.Ints(kept)
+	return kept
 }
 
 // retry has a message delivered again after a pause.
@@ -418,10 +440,7 @@ func (m *fakeMember) send(part int, o *fakeOwned, seq codec.Sequence, msg *fakeM
 	d.timer = time.AfterFunc(b.lease, func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		if o.flying[seq] == d {
-			o.settle(seq)
-			o.retry(b, seq, true, b.retry)
-		}
+		o.expire(b, seq, d)
 	})
 	o.flying[seq] = d
 	m.outN++
@@ -472,6 +491,7 @@ func (c *fakeConn) ack(payload []byte) {
 	}
 	if a.Flags&codec.AckProgress != 0 {
 		o.flying[a.Seq].timer.Reset(c.b.lease)
+		o.flying[a.Seq].kept++
 	} else {
 		o.settle(a.Seq)
 		o.settled[a.Seq] = true

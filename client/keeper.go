@@ -35,6 +35,7 @@ func (p *Producer) takeAnswers(c *conn, f *frames) error {
 	if p.conn != c {
 		return ErrClosed
 	}
+	p.clock = c.lastIO()
 	for {
 		op, payload, ok := f.next()
 		if !ok {
@@ -227,6 +228,7 @@ func (p *Producer) tick() (up, progress bool, next time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.now()
+	p.clock = now
 	next = p.interval()
 	p.resumeStalled(now, &next)
 	p.expire(now)
@@ -239,7 +241,7 @@ func (p *Producer) tick() (up, progress bool, next time.Duration) {
 // interval is how often to look at what no event announces.
 func (p *Producer) interval() time.Duration {
 	o := &p.d.opts
-	return max(min(time.Second, p.opts.RetryTimeout/4, o.SilenceTimeout/4, o.KeepAlive/4), time.Millisecond)
+	return max(min(time.Second, p.opts.RetryTimeout/8, o.SilenceTimeout/4, o.KeepAlive/4), time.Millisecond)
 }
 
 // resumeStalled goes on with the lanes whose answers are in and whose pause is over.
@@ -292,6 +294,7 @@ func (p *Producer) checkConn(now time.Duration) {
 	case p.wire.n > 0 && now-max(p.busySince, p.conn.lastIO()) > o.SilenceTimeout:
 		p.conn.fail(fmt.Errorf("%s owes answers and was silent for %v", p.conn.server, o.SilenceTimeout))
 	case p.wire.n == 0 && now-p.conn.lastIO() > o.KeepAlive:
+		p.conn.trim()
 		p.busySince = now
 		p.wire.push(none)
 		p.conn.out = codec.AppendPing(p.conn.out)

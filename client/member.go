@@ -63,6 +63,7 @@ type member struct {
 	pulling   pulling
 	unflushed int           // acknowledgements gathered since the last write was asked for
 	held      int           // ManualAck: handed out and not settled
+	settling  int           // ACKs and NACKs without a final answer
 	named     time.Duration // when the subscription was named last
 	laterAt   time.Duration // when to send what is in later
 	pause     backoff
@@ -124,17 +125,27 @@ func (m *member) subscription() *codec.Sub {
 	return s
 }
 
+// awaitJoin waits for the answer to SUB. A context that ends meanwhile does not
+// make the member vanish: once it has joined, run leaves in order.
 func (m *member) awaitJoin(ctx context.Context) error {
 	select {
 	case <-m.joined:
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		return m.refusal
 	case <-m.gone:
 		return m.cause
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		patience := time.NewTimer(m.opts.LeaveTimeout)
+		defer patience.Stop()
+		select {
+		case <-m.joined:
+		case <-m.gone:
+			return m.cause
+		case <-patience.C:
+			return context.Cause(ctx)
+		}
 	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.refusal
 }
 
 // end takes the member down: nothing of it runs when it returns.
@@ -335,6 +346,8 @@ func (m *member) sendSettle(r request) {
 	}
 	m.settled(d)
 	m.unflushed++
+	m.settling++
+	m.ownership(d.Partition).settling++
 }
 
 // settled notes that a delivery is no longer in the client's hands.
@@ -434,15 +447,19 @@ func (m *member) settle(ctx context.Context, d *Delivery, r request) error {
 // errLeaving is what Run returns when it could not leave in order.
 var errLeaving = errors.New("client: the group could not be left in order; the broker does it when it notices the loss")
 
-// leave ends the membership in order. Nothing is being handled, but with
-// ManualAck deliveries may be in other hands: they have LeaveTimeout to be settled.
+// leave ends the membership in order, once what was handled is known to be
+// settled. Nothing is being handled any more, but with ManualAck deliveries may
+// be in other hands: they have LeaveTimeout to be settled.
 func (m *member) leave() error {
 	patience := time.NewTimer(m.opts.LeaveTimeout)
 	defer patience.Stop()
 	late := false
 	for {
 		m.mu.Lock()
-		ready := m.held == 0 || late
+		ready := m.held == 0 && m.settling == 0 || late
+		if m.settling > 0 {
+			m.conn.flush()
+		}
 		m.mu.Unlock()
 		if err := m.failure(); err != nil {
 			return outcome{errLeaving, err}

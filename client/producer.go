@@ -43,6 +43,7 @@ type Producer struct {
 	moving    bool          // to the leader, once wire is empty
 	progress  bool          // something was stored since the connection was made
 	busySince time.Duration // since when wire is not empty
+	clock     time.Duration // the time, as of the last answers or look of the keeper
 	latest    *conn         // the last connection made; the keeper's
 
 	waiting int           // PublishAsync calls that wait for room
@@ -167,7 +168,8 @@ func (p *Producer) place(m *Message) (codec.Partition, error) {
 	case m.Partition != nil:
 		part = *m.Partition
 	case p.opts.Partitioner != nil:
-		part = p.opts.Partitioner(m, count)
+		own := *m // what the function may keep; m itself stays on the stack
+		part = p.opts.Partitioner(&own, count)
 	case len(m.Key) > 0:
 		return codec.PartitionFor(m.Key, uint16(count)), nil
 	default:
@@ -185,6 +187,9 @@ func (p *Producer) place(m *Message) (codec.Partition, error) {
 // accept puts a message into the window, and on the wire if it may go. It
 // waits for room; an error means that the message was not accepted.
 func (p *Producer) accept(ctx context.Context, m *Message, part codec.Partition, seq codec.ProducerSeq, report func(Receipt, error), wait *waiter) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	size := pubSize(len(m.Key), len(m.Value))
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -202,12 +207,15 @@ func (p *Producer) accept(ctx context.Context, m *Message, part codec.Partition,
 			return err
 		}
 	}
+	if p.win.used == 0 {
+		p.clock = p.now()
+	}
 	i := p.win.take()
 	s := &p.win.slots[i]
 	s.key, s.value, s.tag = m.Key, m.Value, m.Tag
 	s.report, s.wait = report, wait
 	s.partition = part
-	s.deadline = p.now() + p.opts.RetryTimeout
+	s.deadline = p.clock + p.opts.RetryTimeout
 	ln := &p.lanes[part]
 	if p.opts.ProducerID != 0 {
 		if seq == 0 {

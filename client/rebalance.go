@@ -11,6 +11,7 @@ type ownership struct {
 	epoch    codec.OwnershipEpoch // 0: not owned
 	handling int                  // deliveries in the handler's hands
 	held     int                  // ManualAck: handed out and not settled
+	settling int                  // ACKs and NACKs without a final answer
 	revoke   *codec.Notice        // REVOKE, not confirmed yet
 	revoked  time.Duration        // when it came, on the dialer's clock
 }
@@ -48,11 +49,12 @@ func (m *member) noticed(n *codec.Notice) {
 	m.checkRevoke(n.Partition)
 }
 
-// checkRevoke lets a partition go that is wanted back, once nothing of it is
-// in anybody's hands. What is in the queue is skipped: the confirmation hands it back (V8).
+// checkRevoke lets a partition go that is wanted back, once nothing of it is in
+// anybody's hands and what was settled is known to be: an ACK that is refused for want of room is sent again,
+// and must not come after the confirmation. What is in the queue is skipped: the confirmation hands it back (V8).
 func (m *member) checkRevoke(p codec.Partition) {
 	o := m.ownership(p)
-	if o.revoke == nil || o.handling > 0 || o.held > 0 {
+	if o.revoke == nil || o.handling > 0 || o.held > 0 || o.settling > 0 {
 		return
 	}
 	m.letGo(p, false)

@@ -132,19 +132,6 @@ func (m *member) subscribed(a answer) error {
 
 // answeredSettle deals with the answer to an ACK or NACK.
 func (m *member) answeredSettle(r request, a answer) {
-	if a.code == 0 {
-		m.pause.reset()
-		switch {
-		case r.op == codec.OpNack:
-			m.stats.Nacked++
-		case !r.progress:
-			m.stats.Acked++
-		}
-		if r.wait != nil {
-			r.wait <- nil
-		}
-		return
-	}
 	if (a.code.Retriable() || a.code == codec.CodeInternal) && !notLeader(a.code) {
 		m.later = append(m.later, r)
 		if m.laterAt == 0 {
@@ -153,11 +140,44 @@ func (m *member) answeredSettle(r request, a answer) {
 		}
 		return
 	}
-	refusal := m.conn.refusal(r.op, a)
-	m.refusedSettle(r, refusal)
-	switch a.code {
+	if a.code == 0 {
+		m.tookSettle(r)
+	} else {
+		m.refusedSettle(r, m.conn.refusal(r.op, a))
+	}
+	if !r.progress {
+		m.settling--
+		m.ownership(r.d.Partition).settling--
+		m.checkRevoke(r.d.Partition)
+	}
+}
+
+func (m *member) tookSettle(r request) {
+	m.pause.reset()
+	switch {
+	case r.op == codec.OpNack:
+		m.stats.Nacked++
+	case !r.progress:
+		m.stats.Acked++
+	}
+	if r.wait != nil {
+		r.wait <- nil
+	}
+}
+
+// refusedSettle tells whoever waits, or the log, and draws the conclusions.
+func (m *member) refusedSettle(r request, err *Error) {
+	if !r.progress {
+		m.stats.Refused++
+	}
+	if r.wait != nil {
+		r.wait <- err
+	} else {
+		m.d.log.Debug("not settled", "partition", r.d.Partition, "sequence", uint64(r.d.Sequence), "error", err)
+	}
+	switch err.Code {
 	case codec.CodeStaleGeneration, codec.CodeStaleLeaderEpoch, codec.CodeUnknownTopic:
-		m.giveUp(refusal)
+		m.giveUp(err)
 	case codec.CodeStaleOwner:
 		// Fenced: nothing of this partition can be settled under this epoch any more.
 		if o := m.ownership(r.d.Partition); o.epoch == r.d.epoch && o.revoke == nil {
@@ -165,18 +185,6 @@ func (m *member) answeredSettle(r request, a answer) {
 			m.events = append(m.events, event{Rebalance{Partition: r.d.Partition, Lost: true}, nil})
 		}
 	}
-}
-
-// refusedSettle tells whoever waits, or the log.
-func (m *member) refusedSettle(r request, err error) {
-	if !r.progress {
-		m.stats.Refused++
-	}
-	if r.wait != nil {
-		r.wait <- err
-		return
-	}
-	m.d.log.Debug("not settled", "partition", r.d.Partition, "sequence", uint64(r.d.Sequence), "error", err)
 }
 
 func (m *member) answeredHeartbeat(r request, a answer) {
@@ -277,6 +285,7 @@ func (m *member) tick(now time.Duration) time.Duration {
 		m.pull()
 	}
 	if now-m.named > o.KeepAlive {
+		m.conn.trim()
 		m.push(request{op: codec.OpHeartbeat})
 		m.conn.out = codec.AppendHeartbeat(m.conn.out, m.heartbeat(codec.HeartbeatActive))
 		m.conn.flush()

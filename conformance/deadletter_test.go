@@ -44,6 +44,7 @@ func dead(t *testing.T, addr string, m *member, x message, attempts uint16, reas
 }
 
 func TestV11_V12_DeadLetters(t *testing.T) {
+	t.Parallel()
 	t.Run("reason 0: NACK", func(t *testing.T) {
 		t.Parallel()
 		addr := hasty.addr(t)
@@ -76,7 +77,7 @@ func TestV11_V12_DeadLetters(t *testing.T) {
 		for x.attempt < 3 {
 			x = m.take("V7", 1)[0]
 		}
-		m.quiet("V7", 900*time.Millisecond)
+		m.quiet("V7", pace*900*time.Millisecond)
 		dead(t, addr, m, x, 3, 2)
 	})
 	t.Run("reason 3: member lost", func(t *testing.T) {
@@ -114,6 +115,7 @@ func TestV11_V12_DeadLetters(t *testing.T) {
 }
 
 func TestV13_Quarantine(t *testing.T) {
+	t.Parallel()
 	rule := "V13: kept, not delivered again to that group, and its NACK is answered 0x0030"
 	twin := func(t *testing.T, addr string) *member {
 		m, x := failing(t, addr)

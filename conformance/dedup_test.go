@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 )
 
 // numbered is a PUB of producer 42 with its number as the value.
@@ -44,6 +45,7 @@ func (p *peer) pubErr(rule string, m pub, code uint16) {
 }
 
 func TestP4_FirstNextGap(t *testing.T) {
+	t.Parallel()
 	for _, first := range []uint64{0, 1, 2, 1000, 1 << 40, 1<<64 - 3} {
 		t.Run(fmt.Sprintf("first %d", first), func(t *testing.T) {
 			t.Parallel()
@@ -186,6 +188,25 @@ func TestP4_RepeatsInFlight(t *testing.T) {
 			t.Errorf("%s: producer_seq %d was stored by %d of three connections", rule, i, fresh[i])
 		}
 	}
+}
+
+// TestTimersP5_IdleProducerIsForgotten allows a minute for it: P5 does not say how soon after its expiry.
+func TestTimersP5_IdleProducerIsForgotten(t *testing.T) {
+	longTimers(t)
+	t.Parallel()
+	p := session(t, own(t, knobs{idleExpiry: 2 * time.Second}).addr)
+	topic := p.topic(1)
+	p.pub("P4", pub{topic: topic, producer: 1, seq: 50})
+	p.pub("P4", pub{topic: topic, producer: 2, seq: 50})
+	for i := range uint64(64) { // producer 2 goes on, producer 1 is idle
+		p.quiet("P5", time.Second)
+		p.pub("P4", pub{topic: topic, producer: 2, seq: 51 + i})
+	}
+	if got := p.pub("P5: a producer idle for producer_idle_expiry is forgotten", pub{topic: topic, producer: 1, seq: 7}); got.flags != 0 {
+		p.failf("P5: a producer idle for producer_idle_expiry is forgotten", "got %+v", got)
+	}
+	p.pubErr("P5: one that is not idle is remembered", pub{topic: topic, producer: 2, seq: 49}, codeSeqExpired)
+	p.is("P5: one that is not idle is remembered", p.pub("P5", pub{topic: topic, producer: 2, seq: 50}), 2, pubDeduplicated)
 }
 
 func TestP6_SuccessorsOfAFailedPub(t *testing.T) {

@@ -13,7 +13,7 @@
 // skipped and say so; the rest assume the default settings and no tokens.
 //
 //	go test ./conformance                       everything but the 45-second timers
-//	go test -short ./conformance                nothing that waits for a 10-second timer
+//	go test -short ./conformance                nothing that waits for the 10-second timers
 //	go test ./conformance -run Timers -timers   the 45-second timers too
 //
 // Reading order: wire_test.go (frames), peer_test.go (one connection),

@@ -58,9 +58,6 @@ func deaf(t *testing.T, addr string, topic uint16, n int) {
 	t.Helper()
 	for i := range n {
 		p := session(t, addr)
-		if err := p.nc.(*net.TCPConn).SetReadBuffer(4096); err != nil {
-			t.Fatal(err)
-		}
 		m := p.join(subTo(topic, fmt.Sprintf("deaf-%d", i)), 1)
 		p.send(bytes.Repeat(m.pullOf(pull{}).frame(), 20), bytes.Repeat(ping(), 2000))
 	}
@@ -151,7 +148,11 @@ func TestHostile_Traffic(t *testing.T) {
 	for i := range 200 {
 		go func() { ended <- untilClosed(n.addr, garbage(i, seed)) }()
 	}
-	during := m.steady(2500 * time.Millisecond)
+	long := 2500 * time.Millisecond
+	if testing.Short() {
+		long = time.Second
+	}
+	during := m.steady(long)
 	grown := peak() - base
 	for i := range 200 {
 		if err := <-ended; err != nil {
@@ -160,13 +161,17 @@ func TestHostile_Traffic(t *testing.T) {
 	}
 	median := func(d []time.Duration) time.Duration { return d[len(d)/2] }
 	t.Logf("PUB median %v before, %v during (max %v, %d rounds); memory %d MiB, grown by %d MiB", median(before), median(during), during[len(during)-1], len(during), base>>20, grown>>20)
-	if limit := 10*median(before) + 20*time.Millisecond; median(during) > limit {
+	if median(during) > 10*median(before)+20*time.Millisecond {
 		t.Errorf("other clients notice nothing: the median PUB took %v, %v before", median(during), median(before))
 	}
 	if worst := during[len(during)-1]; worst > 2*time.Second {
 		t.Errorf("other clients notice nothing: one PUB took %v", worst)
 	}
-	if grown > 200<<20 {
+	limit := int64(200 << 20)
+	if pace > 1 {
+		limit *= 4 // its shadow memory
+	}
+	if grown > limit {
 		t.Errorf("S1, S8: memory follows the bytes received: grown by %d MiB", grown>>20)
 	}
 	for _, q := range announced {

@@ -89,3 +89,40 @@ func TestLarge_Sizes(t *testing.T) {
 		}
 	}
 }
+
+// TestLarge_FromSeveralConnections keeps more bytes on their way to the disk than
+// fit a broker's buffers, each connection within S7's limit.
+func TestLarge_FromSeveralConnections(t *testing.T) {
+	t.Parallel()
+	n := own(t, knobs{})
+	conns := []*peer{session(t, n.addr), session(t, n.addr), session(t, n.addr), session(t, n.addr)}
+	topic := conns[0].topic(1)
+	sent := make(chan error, len(conns))
+	for i, p := range conns {
+		go func() {
+			var two []byte
+			for seq := range uint64(2) {
+				two = append(two, pub{topic: topic, producer: uint64(i) + 1, seq: seq, value: blob(byte(i), 12<<20)}.frame()...)
+			}
+			sent <- p.write(two)
+		}()
+	}
+	rule := "S7: 24 MiB unanswered are within the limit"
+	content := map[uint64]uint64{} // sequence → producer
+	for i, p := range conns {
+		for range 2 {
+			content[p.published(rule).seq] = uint64(i) + 1
+		}
+	}
+	for range conns {
+		if err := <-sent; err != nil {
+			t.Fatalf("%s: write: %v", rule, err)
+		}
+	}
+	m := conns[0].join(wide(topic, "g"), 1)
+	for i, x := range m.take(rule, 8) {
+		if x.seq != uint64(i)+1 || x.producer != content[x.seq] || !bytes.Equal(x.value, blob(byte(x.producer-1), 12<<20)) {
+			m.failf("P2: a sequence never shows two contents", "message %d: sequence %d of producer %d, answered to %d", i, x.seq, x.producer, content[x.seq])
+		}
+	}
+}

@@ -21,7 +21,11 @@ var slowTimers = flag.Bool("timers", false, "run the tests of the 45-second time
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
-		if err := f.Value.Set("24"); err != nil {
+		parallel := "24"
+		if pace > 1 {
+			parallel = "8" // here they do keep the CPUs busy
+		}
+		if err := f.Value.Set(parallel); err != nil {
 			panic(err)
 		}
 	}
@@ -53,7 +57,7 @@ var (
 	// ordinary has the default settings.
 	ordinary shared
 	// hasty retries and dead-letters soon.
-	hasty = shared{knobs: knobs{shards: 3, lease: 500 * time.Millisecond, backoffBase: 200 * time.Millisecond, backoffMax: 300 * time.Millisecond, maxAttempts: 3}}
+	hasty = shared{knobs: knobs{shards: 3, lease: pace * 500 * time.Millisecond, backoffBase: 200 * time.Millisecond, backoffMax: 300 * time.Millisecond, maxAttempts: 3}}
 	// patient has leases that end long before the retry comes.
 	patient = shared{knobs: knobs{lease: 300 * time.Millisecond, backoffBase: 2500 * time.Millisecond, backoffMax: 2500 * time.Millisecond}}
 )
@@ -126,7 +130,8 @@ type knobs struct {
 	partitionMax            uint16
 	shards                  int
 	flushInterval           time.Duration // not 0: flush_policy interval
-	segmentBytes            int64         // default 4 MiB here, to write less
+	idleExpiry              time.Duration
+	segmentBytes            int64 // default 4 MiB here, to write less
 }
 
 var (
@@ -139,10 +144,10 @@ func unique(what string) string {
 	return fmt.Sprintf("conf-%s.%s-%d", run, what, serial.Add(1))
 }
 
-// slow skips a test that waits for one of the broker's 10-second timers.
+// slow skips a test that waits for seconds, most of them for one of the broker's 10-second timers.
 func slow(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("waits for a timer of 10 seconds: not with -short")
+		t.Skip("waits for seconds: not with -short")
 	}
 }

@@ -111,7 +111,7 @@ func (p *peer) read(deadline time.Time) (frame, error) {
 	}
 	body := make([]byte, n)
 	if got, err := io.ReadFull(p.in, body); err != nil {
-		err = fmt.Errorf("stream ends after %d of %d bytes of a frame (%s): %v", got, n, brief(body[:got]), err)
+		err = fmt.Errorf("stream ends after %d of %d bytes of a frame (%s): %w", got, n, brief(body[:got]), err)
 		p.note("←", err.Error())
 		return frame{}, err
 	}

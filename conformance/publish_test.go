@@ -167,6 +167,7 @@ func TestP2_Sequences(t *testing.T) {
 }
 
 func TestP3_ResultFields(t *testing.T) {
+	t.Parallel()
 	check := func(t *testing.T, p *peer, want uint8) {
 		topic := p.topic(1)
 		epoch := uint64(0)

@@ -33,6 +33,7 @@ func (c refusal) run(t *testing.T, connected bool) {
 func huge(op byte, payload w) []byte { return header(maxFrame, op, payload) }
 
 func TestS1_EarliestDecisiveByte_BeforeConnect(t *testing.T) {
+	t.Parallel()
 	cases := []refusal{
 		{"length 0", []byte{0, 0, 0, 0}, opNone, codeBadLength},
 		{"length above the cap", []byte{1, 0, 0, 1}, opNone, codeBadLength},
@@ -70,6 +71,7 @@ func TestS1_EarliestDecisiveByte_BeforeConnect(t *testing.T) {
 }
 
 func TestS1_EarliestDecisiveByte_InSession(t *testing.T) {
+	t.Parallel()
 	pubHead := w{}.u16(1).u16(0).u64(0).u64(0).u16(0) // up to key_len
 	subHead := w{}.u16(1).raw([]byte("g")).u16(1)     // up to partition
 	pullHead := w{}.u16(1).u64(1).u32(1).u32(1)       // up to ownership_epochs_len
@@ -221,6 +223,7 @@ func samples() map[byte][]byte {
 // TestS1_EveryPrefixOfEveryPayload sends each payload cut short in a frame whose
 // length agrees with it: 0x0003, after the answer to what came before.
 func TestS1_EveryPrefixOfEveryPayload(t *testing.T) {
+	t.Parallel()
 	addr := ordinary.addr(t)
 	for op, whole := range samples() {
 		t.Run(opName(op), func(t *testing.T) {
@@ -247,6 +250,7 @@ func TestS1_EveryPrefixOfEveryPayload(t *testing.T) {
 }
 
 func TestS2_SizesBeforeConnect(t *testing.T) {
+	t.Parallel()
 	t.Run("the largest CONNECT is accepted", func(t *testing.T) {
 		t.Parallel()
 		p := dial(t, ordinary.addr(t))
@@ -320,6 +324,7 @@ func tailCases(topic uint16, name string) []tailCase {
 }
 
 func TestS3_Tails(t *testing.T) {
+	t.Parallel()
 	addr := ordinary.addr(t)
 	name := unique("t")
 	topic := session(t, addr).declare("DECLARE", declare{topic: name, count: 1}).topic
@@ -391,6 +396,7 @@ func TestP8_UnknownFlagsAndTailAreNotStored(t *testing.T) {
 }
 
 func TestS4_ErrAndOKFromTheClient(t *testing.T) {
+	t.Parallel()
 	t.Run("are ignored", func(t *testing.T) {
 		t.Parallel()
 		p := session(t, ordinary.addr(t))

@@ -1,9 +1,9 @@
 package conformance
 
 import (
+	"bytes"
 	"errors"
 	"io"
-	"net"
 	"os"
 	"syscall"
 	"testing"
@@ -58,39 +58,85 @@ func TestS8_SlowConsumer(t *testing.T) {
 		}
 	})
 
-	t.Run("one that does not read is closed", func(t *testing.T) {
-		p := session(t, n.addr)
-		if err := p.nc.(*net.TCPConn).SetReadBuffer(4096); err != nil {
-			t.Fatal(err)
+	t.Run("less than 64 MiB may wait", func(t *testing.T) { pausing(t, n.addr, topic) })
+
+	t.Run("another's backlog is no offence", func(t *testing.T) { beside(t, n.addr, topic) })
+
+	t.Run("one that does not read is closed", func(t *testing.T) { stuck(t, n.addr, topic) })
+}
+
+// pausing is one that does not read for a while, with less than 64 MiB waiting.
+func pausing(t *testing.T, addr string, topic uint16) {
+	slow(t)
+	m := join(t, addr, wide(topic, "pausing"), 1)
+	rule := "S8: per connection at most 64 MiB may wait to be written: a pause with less is no offence"
+	const pulls = 48 // of 1 MiB; two kernels take some of it
+	one := m.pullOf(pull{maxMsgs: 1}).frame()
+	for range pulls {
+		m.send(one)
+	}
+	time.Sleep(2 * time.Second) // the pause itself: reading now would end it
+	for i := range pulls {
+		if msgs := m.pulled(rule); len(msgs) != 1 || msgs[0].seq != uint64(i)+1 {
+			m.failf(rule, "PULL %d: got %s", i, show(msgs))
 		}
-		m := p.join(wide(topic, "stuck"), 1)
-		rule := "S8: above 64 MiB waiting to be written: ERR 0x4007 and close"
-		// Two hundred PULLs of one message each want 112 MiB; none is read.
-		one := m.pullOf(pull{maxMsgs: 1}).frame()
-		for range 200 {
-			if err := m.write(one); err != nil {
-				break // closed already
+	}
+	m.leave("G8")
+}
+
+// beside is one that pauses while another one's answers pile up.
+func beside(t *testing.T, addr string, topic uint16) {
+	slow(t)
+	rule := "S8: the limit is each connection's own"
+	full := join(t, addr, wide(topic, "full"), 1)
+	one := full.pullOf(pull{maxMsgs: 1}).frame()
+	for range 48 {
+		full.send(one)
+	}
+	m := join(t, addr, wide(topic, "beside"), 1)
+	one = m.pullOf(pull{maxMsgs: 1}).frame()
+	for range 3 { // 30 MiB in all, with pauses
+		m.send(bytes.Repeat(one, 10))
+		time.Sleep(500 * time.Millisecond) // its pauses
+	}
+	for _, x := range []*member{m, full} {
+		for i := range map[*member]int{m: 30, full: 48}[x] {
+			if msgs := x.pulled(rule); len(msgs) != 1 || msgs[0].seq != uint64(i)+1 {
+				x.failf(rule, "PULL %d: got %s", i, show(msgs))
 			}
 		}
-		other := m.waitGone(t, n.addr, rule)
-		total, last := m.swallow(t, rule)
-		if total > 64<<20+24<<20 {
-			m.failf(rule, "%d MiB were kept for a connection that does not read", total>>20)
+		x.leave("G8")
+	}
+}
+
+// stuck never reads, until it is closed.
+func stuck(t *testing.T, addr string, topic uint16) {
+	p := session(t, addr)
+	m := p.join(wide(topic, "stuck"), 1)
+	rule := "S8: above 64 MiB waiting to be written: ERR 0x4007 and close"
+	// Two hundred PULLs of one message each want 112 MiB; none is read.
+	one := m.pullOf(pull{maxMsgs: 1}).frame()
+	for range 200 {
+		if err := m.write(one); err != nil {
+			break // closed already
 		}
-		if last.op == opErr {
-			if e, err := decodeErr(last.payload); err != nil || e.code != codeSlowConsumer || e.request != opNone {
-				m.failf("S4: ERR 0x4007 carries request_op 0x00", "got %v (%v)", last, err)
-			}
-		}
-		t.Logf("the stuck connection still held %d MiB; its last whole frame is %.40v", total>>20, last)
-		seen := map[uint64]uint16{}
-		for _, x := range other.take("its messages are delivered to others", backlogMsgs) {
-			seen[x.seq] = x.attempt
-		}
-		if len(seen) != backlogMsgs || seen[1] != 2 {
-			other.failf("V8: a member lost without LEAVE fails the attempt", "%d different messages, attempt %d of the first", len(seen), seen[1])
-		}
-	})
+	}
+	other := m.waitGone(t, addr, rule)
+	total, last := m.swallow(t, rule)
+	if total > 64<<20+24<<20 {
+		m.failf(rule, "%d MiB were kept for a connection that does not read", total>>20)
+	}
+	t.Logf("the stuck connection still held %d MiB", total>>20)
+	if e, err := decodeErr(last.payload); last.op != opErr || err != nil || e.code != codeSlowConsumer || e.request != opNone {
+		m.failf("S8, S4: who begins to read finds ERR 0x4007 with request_op 0x00 at the end", "the last whole frame is %v (%v)", last, err)
+	}
+	seen := map[uint64]uint16{}
+	for _, x := range other.take("its messages are delivered to others", backlogMsgs) {
+		seen[x.seq] = x.attempt
+	}
+	if len(seen) != backlogMsgs || seen[1] != 2 {
+		other.failf("V8: a member lost without LEAVE fails the attempt", "%d different messages, attempt %d of the first", len(seen), seen[1])
+	}
 }
 
 // waitGone joins the group as a second member and waits until the only

@@ -8,6 +8,7 @@ import (
 )
 
 func TestT1_PartitionCount(t *testing.T) {
+	t.Parallel()
 	addr := ordinary.addr(t)
 	t.Run("0 is the default for a new topic and whatever it has for an old one", func(t *testing.T) {
 		t.Parallel()
@@ -77,6 +78,7 @@ func TestT_PairedIDs(t *testing.T) {
 }
 
 func TestT_Names(t *testing.T) {
+	t.Parallel()
 	addr := ordinary.addr(t)
 	bad := []string{
 		"", "*", ">", "#", "+", "a*", "a.*", "a.>", "a.#.b", "x+y", ".", "..", ".a", "a.", "a..b", "$", "$sys", "$sys.a",
@@ -121,6 +123,7 @@ func TestT_Names(t *testing.T) {
 }
 
 func TestT2_Delete(t *testing.T) {
+	t.Parallel()
 	addr := ordinary.addr(t)
 	t.Run("removes the topic and its twin for good", func(t *testing.T) {
 		t.Parallel()

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -371,6 +373,43 @@ func TestPreparedSegmentsAreUsed(t *testing.T) {
 		h.append(e)
 	}
 	h.reopen()
+	h.expect(want)
+}
+
+func TestAFailedPreparationLeavesNoLitter(t *testing.T) {
+	attempts := make(chan struct{}, 100)
+	h := newHarness(t, func(o *Options) {
+		o.FS = &hookFS{FS: o.FS, hook: func(op, name string) error {
+			if filepath.Base(name) != preparedName {
+				return nil
+			}
+			switch op {
+			case "sync":
+				return syscall.ENOSPC
+			case "remove":
+				attempts <- struct{}{}
+			}
+			return nil
+		}}
+	})
+	var want model
+	for len(attempts) < 3 {
+		if len(want) > 100_000 {
+			t.Fatalf("%d attempts", len(attempts))
+		}
+		e := entry(Index(len(want)+1), 1, 3000)
+		want = append(want, e)
+		h.append(e)
+	}
+	if st := h.l.Stats(); int(st.Rolls) < len(attempts) {
+		t.Errorf("%d attempts for %d segments", len(attempts), st.Rolls)
+	}
+	disk := h.o.FS
+	h.close()
+	if _, err := disk.Stat("/log/" + preparedName); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("%s is left: %v", preparedName, err)
+	}
+	h.open()
 	h.expect(want)
 }
 

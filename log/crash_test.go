@@ -15,7 +15,7 @@ import (
 
 var (
 	crashSeed  = flag.Uint64("crash.seed", 0, "run TestCrash with this seed alone")
-	crashSeeds = flag.Int("crash.seeds", 100, "how many seeds TestCrash runs")
+	crashSeeds = flag.Int("crash.seeds", 60, "how many seeds TestCrash runs")
 )
 
 // TestCrash cuts the power at a random operation, several times in a row, and

@@ -24,11 +24,11 @@ type fixture struct {
 	names  []string // segments, ascending
 }
 
-// newFixture makes a log of n segments; the newest is about half full.
+// newFixture makes a log of n segments or more; the newest is about half full.
 func newFixture(t testing.TB, n int) *fixture {
 	h := newHarness(t, nil)
 	f := &fixture{t: t, files: map[string][]byte{}, starts: map[string][]int64{}}
-	for i := Index(1); len(h.l.segments) < n || h.l.segments[n-1].end < MinSegmentBytes/2; i++ {
+	for i := Index(1); len(h.l.segments) < n || h.l.segments[len(h.l.segments)-1].end < MinSegmentBytes/2; i++ {
 		e := entry(i, 1+Term(i/50), int(i*31%1200))
 		f.want = f.want.with(e)
 		hs := HardState{Term: e.Term, Commit: i / 2}
@@ -441,6 +441,39 @@ func TestFilesThatAreNotSegments(t *testing.T) {
 	if _, err := disk.Stat(temp); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("%s is still there: %v", temp, err)
 	}
+}
+
+// TestASegmentThatLostItsSupersedingEntry: the entries it was to replace are
+// there as before, and can be replaced again.
+func TestASegmentThatLostItsSupersedingEntry(t *testing.T) {
+	h := newHarness(t, nil)
+	var want model
+	for i := Index(1); i <= 8; i++ {
+		want = want.with(entry(i, 1, 20_000))
+		h.append(want[i-1])
+	}
+	h.append(entry(2, 2, 60_000)) // needs a new segment
+	newest := h.l.segments[len(h.l.segments)-1]
+	if newest.first != 2 || len(newest.offsets) != 1 {
+		t.Fatalf("the entry is not the first of a segment: %+v", newest.segmentHead)
+	}
+	name := filepath.Join("/log", segmentName(newest.number))
+	disk := h.o.FS
+	h.close()
+	data, err := readFile(disk, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := writeFile(disk, name, data[:headerLen]); err != nil {
+		t.Fatal(err)
+	}
+	h.open()
+	h.expect(want)
+	e := entry(3, 3, 100)
+	h.append(e)
+	h.expect(want.with(e))
+	h.reopen()
+	h.expect(want.with(e))
 }
 
 // TestAHoleInOneUnreportedWriteIsNotDamage: pages of one write reach the disk in

@@ -18,7 +18,8 @@
 //
 // The bytes on disk are described in FORMAT.md.
 //
-// Reading order: types.go, header.go and record.go (the format), log.go (the
-// owner's side), queue.go, writer.go and gather.go (the writer's), prepare.go,
-// read.go, scanner.go and recover.go (start).
+// Reading order: types.go and errors.go; header.go and record.go (the format);
+// log.go, segment.go, terms.go and tail.go (the owner's side); queue.go, writer.go
+// and gather.go (the writer's); prepare.go; read.go and cache.go; scanner.go and
+// recover.go (the start).
 package log

@@ -12,8 +12,6 @@ var (
 	// ErrUnavailable is returned by Term, Entries and Read for an index above
 	// LastIndex.
 	ErrUnavailable = errors.New("log: entry is not in the log")
-	// ErrClosed is what Err and OnWritten report for Appends after Close.
-	ErrClosed = errors.New("log: closed")
 )
 
 // CorruptionError says that bytes the log once made durable are not what they

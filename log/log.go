@@ -208,7 +208,7 @@ func (l *Log) roll(prev *segment) *segment {
 		h.prevTerm = l.terms.at(l.last)
 	}
 	h.seed = seedOf(h.salt)
-	s := newSegment(h)
+	s := newSegment(h, l.last)
 	l.segments = append(l.segments, s)
 	if l.hs != (HardState{}) {
 		// So that a segment needs none of those before it to be understood.

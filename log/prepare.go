@@ -1,6 +1,7 @@
 package log
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"sync/atomic"
@@ -56,11 +57,13 @@ func newPreparer(o *Options, busy *atomic.Uint64) *preparer {
 
 func (p *preparer) ready() bool { return p.state.Load() == prepareReady }
 
-// ask has a file prepared unless one is ready or under way.
-func (p *preparer) ask() {
-	if p.state.CompareAndSwap(prepareIdle, prepareAsked) {
-		p.want <- struct{}{}
+// ask has a file prepared. It returns false when one is ready or under way.
+func (p *preparer) ask() bool {
+	if !p.state.CompareAndSwap(prepareIdle, prepareAsked) {
+		return false
 	}
+	p.want <- struct{}{}
+	return true
 }
 
 // take returns the prepared file, still under its temporary name, or nil. After
@@ -115,11 +118,14 @@ func (p *preparer) prepare() (env.File, error) {
 		return nil, err
 	}
 	ready, err := p.fill(file)
-	if err != nil || !ready {
-		file.Close()
-		return nil, err
+	if ready {
+		return file, nil
 	}
-	return file, nil
+	err = errors.Join(err, file.Close())
+	if err != nil { // most likely the disk is full: do not make it worse
+		err = errors.Join(err, p.o.FS.Remove(p.path))
+	}
+	return nil, err
 }
 
 func (p *preparer) fill(file env.File) (ready bool, err error) {
@@ -149,7 +155,10 @@ func (p *preparer) fill(file env.File) (ready bool, err error) {
 			return false, nil
 		}
 	}
-	return true, file.Sync()
+	if err := file.Sync(); err != nil { // of a file that was found complete
+		return false, err
+	}
+	return true, nil
 }
 
 // rest gives the disk to the writer. It returns false when it is time to stop.

@@ -94,7 +94,7 @@ func (r *recovery) list() error {
 			r.numbers = append(r.numbers, n)
 		} else if _, ok := parseName(name, tempSuffix); ok {
 			r.temps = append(r.temps, filepath.Join(o.Dir, name))
-		} else if name != preparedName && !strings.HasSuffix(name, ".snap") {
+		} else if name != preparedName {
 			o.Logger.Warn("log: unknown file left alone", "file", filepath.Join(o.Dir, name))
 		}
 	}
@@ -239,7 +239,7 @@ func (r *recovery) scanSegment(h, next *segmentHead) error {
 				"the file ends here, its records ended at %d", limit)}
 		}
 	}
-	s := newSegment(h)
+	s := newSegment(h, l.last)
 	l.segments = append(l.segments, s)
 	sc := newScanner(f, h, limit, r.buf)
 	end, reason, err := r.replay(s, sc)

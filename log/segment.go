@@ -22,8 +22,11 @@ type segment struct {
 	readUsed uint64   // Log.readTick when reader was last used
 }
 
-func newSegment(h *segmentHead) *segment {
-	return &segment{segmentHead: h, base: h.first, end: headerLen}
+// newSegment returns the segment of h, whose next entry is the one behind last.
+// That is not always h.first: a segment begun for a superseding entry may have
+// lost it in a crash. The bases of a log's segments never fall.
+func newSegment(h *segmentHead, last Index) *segment {
+	return &segment{segmentHead: h, base: last + 1, end: headerLen}
 }
 
 // offsetOf returns where entry i, which is live in s, begins, and where the

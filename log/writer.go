@@ -26,6 +26,7 @@ type writer struct {
 	durable int64
 	marked  int64 // offset of the mark in the file, 0 if there is none
 	size    int64 // of the file
+	asked   bool  // the next file was asked for: once per segment, whatever became of it
 
 	gather gatherer
 	batch  batch
@@ -240,7 +241,7 @@ func (w *writer) roll(h *segmentHead) error {
 		return err
 	}
 	w.file, w.head = file, h // owned from here on, whatever fails
-	w.pos, w.durable, w.marked = headerLen, headerLen, 0
+	w.pos, w.durable, w.marked, w.asked = headerLen, headerLen, 0, false
 	if w.size, err = file.Size(); err != nil {
 		return err
 	}
@@ -305,8 +306,8 @@ func (w *writer) newFile(h *segmentHead) (file env.File, path string, prepared b
 // askForNext has the next file prepared once this one is in real use, so that a
 // log of a few records does not cost a whole segment of zeros.
 func (w *writer) askForNext() {
-	if w.file != nil && w.pos >= min(prepareAfter, w.o.SegmentMaxBytes/4) {
-		w.prep.ask()
+	if w.file != nil && !w.asked && w.pos >= min(prepareAfter, w.o.SegmentMaxBytes/4) {
+		w.asked = w.prep.ask()
 	}
 }
 

@@ -13,7 +13,7 @@ func (c *Core) apply(e mlog.Entry) error {
 	if len(e.Data) == 0 {
 		return nil // opens a term
 	}
-	if len(c.inflight) > 0 && &c.inflight[0].data[0] == &e.Data[0] {
+	if len(c.inflight) > 0 && c.inflight[0].index == e.Index {
 		b := c.inflight[0]
 		c.inflight[0] = nil
 		c.inflight = append(c.inflight[:0], c.inflight[1:]...)

@@ -30,16 +30,24 @@ type mailbox struct {
 // inbox is the content of a mailbox.
 type inbox struct {
 	requests []flow.Request
-	pulls    []*flow.Pull
-	commands []func(c *Core)
+	orders   []order
 	written  mlog.Ticket
 	failed   error
 	stop     bool
 }
 
-func (b *inbox) empty() bool {
-	return len(b.requests) == 0 && len(b.pulls) == 0 && len(b.commands) == 0 &&
-		b.written == 0 && b.failed == nil && !b.stop
+// order is a PULL or a command and its place among the requests: whoever sends an ACK
+// and then leaves has settled the message first.
+type order struct {
+	at      int // requests that came before it
+	pull    *flow.Pull
+	command func(c *Core) // when pull is nil
+}
+
+// give adds an order behind everything that is there.
+func (b *inbox) give(o order) {
+	o.at = len(b.requests)
+	b.orders = append(b.orders, o)
 }
 
 func newMailbox() *mailbox { return &mailbox{bell: make(chan struct{}, 1)} }
@@ -86,9 +94,8 @@ func (m *mailbox) add(f func(in *inbox)) bool {
 // since the last time make room.
 func (m *mailbox) take(spare inbox, requests, bytes int) inbox {
 	clear(spare.requests)
-	clear(spare.pulls)
-	clear(spare.commands)
-	spare = inbox{requests: spare.requests[:0], pulls: spare.pulls[:0], commands: spare.commands[:0]}
+	clear(spare.orders)
+	spare = inbox{requests: spare.requests[:0], orders: spare.orders[:0]}
 	if cap(spare.requests) > 1<<16 {
 		spare.requests = nil
 	}

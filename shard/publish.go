@@ -1,10 +1,12 @@
 package shard
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/mortarmq/mortarmq/codec"
 	"github.com/mortarmq/mortarmq/flow"
+	mlog "github.com/mortarmq/mortarmq/log"
 )
 
 // pub is one accepted message of a batch.
@@ -21,9 +23,9 @@ type pub struct {
 // batch is what becomes one log entry, and whom to answer when it is committed.
 type batch struct {
 	number uint64
-	age    int64  // age clock when its first message was staged
-	data   []byte // once sealed; owned by the log
-	pubs   []pub  // in order of arrival
+	age    int64      // age clock when its first message was staged
+	index  mlog.Index // of its entry, once sealed
+	pubs   []pub      // in order of arrival
 	parts  []stretch
 	bytes  int
 
@@ -169,11 +171,22 @@ func (c *Core) seal() error {
 	}
 	c.sealed++
 	b.number = c.sealed
-	b.data = c.encode(b)
+	data := c.encode(b)
 	c.view = view{}
+	b.index = c.log.LastIndex() + 1
 	c.inflight = append(c.inflight, b)
 	c.batch = c.takeFree()
-	return c.group.Propose(b.data)
+	if err := c.group.Propose(data); err != nil {
+		return err
+	}
+	if err := c.pump(); err != nil {
+		return err
+	}
+	// A leader's log has entries of its own only: this one went where it was expected.
+	if got := c.log.LastIndex(); got != b.index {
+		panic(fmt.Sprintf("shard: the entry proposed for index %d went to %d", b.index, got))
+	}
+	return nil
 }
 
 func (c *Core) takeFree() *batch {

@@ -38,10 +38,11 @@ type Shard struct {
 	err     error // after done
 	started bool
 
-	last     inbox          // of this turn; its slices are reused
+	spare    inbox          // slices that are used again
 	rest     []flow.Request // taken; handled up to restAt, the batch was full then
 	restAt   int
-	finished int // requests and bytes that left since the last take
+	orders   []order // taken and not carried out; at counts in rest
+	finished int     // requests and bytes that left since the last take
 	freed    int
 }
 
@@ -94,7 +95,7 @@ func (s *Shard) Submit(reqs []flow.Request) int { return s.box.submit(reqs) }
 
 // Pull takes the token of a PULL. Never blocks.
 func (s *Shard) Pull(p *flow.Pull) {
-	if !s.box.add(func(in *inbox) { in.pulls = append(in.pulls, p) }) {
+	if !s.box.add(func(in *inbox) { in.give(order{pull: p}) }) {
 		s.opts.Replies.Complete(p.Conn.Loop, []flow.Completion{p.Completion(codec.CodeInternal)})
 	}
 }
@@ -102,7 +103,7 @@ func (s *Shard) Pull(p *flow.Pull) {
 // Do runs f on the shard's goroutine, in order with other commands of the same
 // caller. It reports false when the shard has ended: f will not run.
 func (s *Shard) Do(f func(c *Core)) bool {
-	return s.box.add(func(in *inbox) { in.commands = append(in.commands, f) })
+	return s.box.add(func(in *inbox) { in.give(order{command: f}) })
 }
 
 // Ask runs f on the shard's goroutine and waits for it. It reports false when the shard has ended.
@@ -205,36 +206,51 @@ func (s *Shard) turn() (next time.Duration, err error) {
 
 // take returns what is to be handled now: first what was left over.
 func (s *Shard) take() inbox {
-	spare := s.last
-	spare.requests = nil
 	if s.restAt == len(s.rest) {
-		spare.requests, s.rest, s.restAt = s.rest, nil, 0
+		s.spare.requests, s.rest, s.restAt = s.rest, nil, 0
 	}
-	in := s.box.take(spare, s.finished, s.freed)
-	s.last = in
+	in := s.box.take(s.spare, s.finished, s.freed)
+	s.spare = inbox{orders: in.orders}
 	s.finished, s.freed = 0, 0
 	return in
 }
 
 func (s *Shard) handle(in inbox) {
 	c := s.core
-	for _, f := range in.commands {
-		f(c)
+	base := len(s.rest)
+	for _, o := range in.orders {
+		o.at += base
+		s.orders = append(s.orders, o)
 	}
 	if s.restAt == len(s.rest) {
 		s.rest, s.restAt = in.requests, 0
 	} else {
 		s.rest = append(s.rest, in.requests...)
 	}
-	for s.restAt < len(s.rest) && !c.full() {
+	for s.obey(); s.restAt < len(s.rest) && !c.full(); s.obey() {
 		r := &s.rest[s.restAt]
 		s.finished++
 		s.freed += len(r.Tail)
 		c.Handle(r)
 		s.restAt++
 	}
-	for _, p := range in.pulls {
-		c.Pull(p)
+}
+
+// obey carries out the orders whose turn it is.
+func (s *Shard) obey() {
+	n := 0
+	for n < len(s.orders) && s.orders[n].at <= s.restAt {
+		if o := &s.orders[n]; o.pull != nil {
+			s.core.Pull(o.pull)
+		} else {
+			o.command(s.core)
+		}
+		n++
+	}
+	if n > 0 {
+		left := copy(s.orders, s.orders[n:])
+		clear(s.orders[left:])
+		s.orders = s.orders[:left]
 	}
 }
 
@@ -295,8 +311,10 @@ func (s *Shard) refuseRest() {
 		}
 		c.reply(flow.Completion{Conn: r.Conn, Slot: r.Slot, Op: r.Op, Code: codec.CodeInternal})
 	}
-	for _, p := range in.pulls {
-		c.reply(p.Completion(codec.CodeInternal))
+	for _, o := range append(s.orders, in.orders...) {
+		if o.pull != nil {
+			c.reply(o.pull.Completion(codec.CodeInternal))
+		}
 	}
 	c.abandon()
 	s.flush()

@@ -27,9 +27,10 @@ const (
 // sequence it got.
 func (w *window) judge(n codec.ProducerSeq) (verdict, codec.Sequence) {
 	switch {
-	case n == w.last+1:
-		return verdictStore, 0
-	case n > w.last:
+	case n > w.last: // the largest number has no successor
+		if n-w.last == 1 {
+			return verdictStore, 0
+		}
 		return verdictGap, 0
 	case n < w.first || w.last-n >= windowSize:
 		return verdictExpired, 0

@@ -38,6 +38,19 @@ func TestWindowRules(t *testing.T) {
 	}
 }
 
+func TestWindowEndsAtTheLargestNumber(t *testing.T) {
+	const largest = codec.ProducerSeq(1<<64 - 1)
+	var w window
+	w.add(largest-1, 1)
+	w.add(largest, 2)
+	if v, _ := w.judge(0); v != verdictExpired {
+		t.Errorf("0 after the largest number: verdict %d, want expired", v)
+	}
+	if v, seq := w.judge(largest); v != verdictRepeat || seq != 2 {
+		t.Errorf("the largest number again: verdict %d sequence %d, want repeat of 2", v, seq)
+	}
+}
+
 func TestWindowBelowFirstIsExpired(t *testing.T) {
 	var w window
 	w.add(10, 1)
