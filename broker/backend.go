@@ -35,7 +35,7 @@ func (b *Broker) Refusal(op codec.Op) (codec.Code, string) {
 		return codec.CodeInternal, "this node has a failed disk or log and serves no longer (diagnostic id " +
 			b.state.failID() + "): see its log and /readyz, fix the cause and restart it"
 	}
-	if (op == codec.OpPub || op == codec.OpDeclare) && b.state.diskLow.Load() {
+	if op == codec.OpPub && b.state.diskLow.Load() { // DECLARE: see control.lowDisk
 		return codec.CodeStorageHighWatermark, ""
 	}
 	return 0, ""

@@ -195,6 +195,10 @@ func (ct *control) request(c *flow.Control) {
 	token := coord.Token{Conn: c.Conn.ID, Slot: c.Slot}
 	switch c.Op {
 	case codec.OpDeclare:
+		if ct.lowDisk(&c.Declare) {
+			ct.effects([]coord.Effect{coord.Reply{Token: token, Op: c.Op, Code: codec.CodeStorageHighWatermark}})
+			return
+		}
 		ct.step(coord.Declare{Token: token, Req: c.Declare})
 	case codec.OpSub:
 		ct.step(coord.Subscribe{Token: token, Req: c.Sub})
@@ -205,6 +209,16 @@ func (ct *control) request(c *flow.Control) {
 	default:
 		panic(fmt.Sprintf("broker: %s is not the control plane's", c.Op))
 	}
+}
+
+// lowDisk reports whether a DECLARE would create a topic on a disk below its reserve.
+// One that looks a topic up, or deletes one, is served: consuming goes on.
+func (ct *control) lowDisk(m *codec.Declare) bool {
+	if !ct.b.state.diskLow.Load() || m.Flags&codec.DeclareDelete != 0 || m.PartitionCount > ct.b.cfg.PartitionMaxCount {
+		return false
+	}
+	_, exists := ct.core.TopicByName(string(m.Topic))
+	return !exists
 }
 
 // closed ends what a connection held.
