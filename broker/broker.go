@@ -112,7 +112,7 @@ func (b *Broker) start() error {
 	b.watchers.Add(1)
 	go b.disks()
 	if b.server, err = loop.Listen(b.loopConfig(), b); err != nil {
-		return err
+		return fmt.Errorf("listen_client %s: %w", b.cfg.ListenClient, err)
 	}
 	close(b.listening)
 	b.admin, err = admin.Listen(admin.Options{

@@ -79,7 +79,7 @@ func errorText(err error) string {
 	if errors.As(err, &wire) {
 		return wire.Error()
 	}
-	return err.Error()
+	return strings.TrimPrefix(err.Error(), "client: ") // the package that says it is nobody's concern here
 }
 
 // faultsOf splits what is wrong with the settings into its parts; any other error is one.

@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"bufio"
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -15,20 +17,27 @@ import (
 	"time"
 )
 
-// broker starts a broker of the test's own. It is killed when the test ends.
-func broker(t *testing.T, flags ...string) (*process, string) {
+// startTestBroker starts a broker of the test's own. It is killed when the test ends.
+func startTestBroker(t *testing.T, flags ...string) (*process, string) {
 	t.Helper()
 	p, dir := &process{}, filepath.Join(t.TempDir(), "data")
 	t.Cleanup(p.kill)
-	if err := p.start(dir, flags, nil); err != nil {
+	if err := p.start(dir, flags, "", nil); err != nil {
 		t.Fatal(err)
 	}
 	return p, dir
 }
 
-// command prepares a mortarmq command against a broker. Its standard error is kept.
-func (p *process) command(args ...string) (*exec.Cmd, *bytes.Buffer) {
-	cmd := exec.Command("mortarmq", args...)
+// patience is how long a command may take: far longer than it needs, far shorter than the test's own limit.
+const patience = time.Minute
+
+// command prepares a mortarmq command against a broker. Its standard error is kept. One that hangs is made to show its goroutines.
+func (p *process) command(t *testing.T, args ...string) (*exec.Cmd, *bytes.Buffer) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	t.Cleanup(cancel)
+	cmd := exec.CommandContext(ctx, "mortarmq", args...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGQUIT) }
+	cmd.WaitDelay = 5 * time.Second
 	cmd.Env = append(os.Environ(), "MORTARMQ_SERVER="+p.clients, "MORTARMQ_ADMIN="+p.admin)
 	var complaints bytes.Buffer
 	cmd.Stderr = &complaints
@@ -38,7 +47,7 @@ func (p *process) command(args ...string) (*exec.Cmd, *bytes.Buffer) {
 // run runs a command to its end, which must be exit code 0, and returns its standard output.
 func (p *process) run(t *testing.T, args ...string) string {
 	t.Helper()
-	cmd, complaints := p.command(args...)
+	cmd, complaints := p.command(t, args...)
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatalf("mortarmq %s: %v\n%s\nbroker:\n%s", strings.Join(args, " "), err, complaints, p.log.String())
@@ -91,16 +100,16 @@ func checkStored(t *testing.T, p *process, topic, want string) {
 }
 
 func TestPubSurvivesABrokerThatIsKilledTenTimes(t *testing.T) {
-	const rounds, perRound = 10, 2000
+	const rounds, perRound = 10, 5000
 	for _, id := range []string{"", "--producer-id=99"} {
 		t.Run("numbers"+id, func(t *testing.T) {
-			p, dir := broker(t)
+			p, dir := startTestBroker(t)
 			p.run(t, "topics", "create", "demo", "--partitions", "4")
 			args := []string{"pub", "demo", "--key-sep", " "}
 			if id != "" {
 				args = append(args, id)
 			}
-			pub, complaints := p.command(args...)
+			pub, complaints := p.command(t, args...)
 			in, err := pub.StdinPipe()
 			if err != nil {
 				t.Fatal(err)
@@ -114,7 +123,7 @@ func TestPubSurvivesABrokerThatIsKilledTenTimes(t *testing.T) {
 					t.Fatalf("round %d: pub is gone: %v\n%s", i, err, complaints)
 				}
 				p.kill()
-				if err := p.start(dir, nil, nil); err != nil {
+				if err := p.start(dir, nil, "", nil); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -136,14 +145,14 @@ func TestPubSurvivesABrokerThatIsKilledTenTimes(t *testing.T) {
 
 func TestAPubThatWasKilledCanBeStartedAgainFromTheBeginning(t *testing.T) {
 	const lines = 20000
-	p, _ := broker(t)
+	p, _ := startTestBroker(t)
 	p.run(t, "topics", "create", "demo", "--partitions", "3")
 	path := filepath.Join(t.TempDir(), "in")
 	if err := os.WriteFile(path, []byte(numbered(1, lines)), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	for _, share := range []int{lines / 10, lines / 2, lines} { // each killed run got a little further
-		pub, complaints := p.command("pub", "demo", "--key-sep", " ", "--producer-id", "5")
+		pub, complaints := p.command(t, "pub", "demo", "--key-sep", " ", "--producer-id", "5")
 		in, err := pub.StdinPipe()
 		if err != nil {
 			t.Fatal(err)
@@ -166,9 +175,9 @@ func TestAPubThatWasKilledCanBeStartedAgainFromTheBeginning(t *testing.T) {
 }
 
 func TestPubGivesUpWhenTheBrokerStaysAway(t *testing.T) {
-	p, _ := broker(t)
+	p, _ := startTestBroker(t)
 	p.run(t, "topics", "create", "demo")
-	pub, complaints := p.command("pub", "demo", "--timeout", "1s")
+	pub, complaints := p.command(t, "pub", "demo", "--timeout", "1s")
 	in, err := pub.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -190,15 +199,46 @@ func TestPubGivesUpWhenTheBrokerStaysAway(t *testing.T) {
 	if code := pub.ProcessState.ExitCode(); code != exitRefused {
 		t.Errorf("%v\n%s", err, complaints)
 	}
-	if text := complaints.String(); !strings.Contains(text, "error: ") || !strings.HasSuffix(text, "stored 1, repeats 0, failed 2\n") {
+	if text := complaints.String(); !strings.Contains(text, "error: gave up after 1s without an answer: ") || !strings.HasSuffix(text, "stored 1, repeats 0, failed 2\n") {
 		t.Errorf("it said:\n%s", text)
 	}
 }
 
-func TestAnInterruptedPubSaysHowFarItCame(t *testing.T) {
-	p, _ := broker(t)
+func TestPubWaitsForABrokerThatIsBeingStarted(t *testing.T) {
+	p, dir := startTestBroker(t)
 	p.run(t, "topics", "create", "demo")
-	pub, complaints := p.command("pub", "demo")
+	p.kill()
+	pub, _ := p.command(t, "pub", "demo")
+	pub.Stdin = strings.NewReader("one\n")
+	pub.Stderr = nil
+	complaints, err := pub.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := pub.Start(); err != nil {
+		t.Fatal(err)
+	}
+	r := bufio.NewReader(complaints)
+	note, err := r.ReadString('\n')
+	if note != "note: no broker answers yet; trying for 5s\n" {
+		t.Errorf("it said %q, %v", note, err)
+	}
+	if err := p.start(dir, nil, "", nil); err != nil {
+		t.Fatal(err)
+	}
+	rest, err := io.ReadAll(r)
+	if err != nil || string(rest) != "stored 1, repeats 0, failed 0\n" {
+		t.Errorf("it said %q, %v", rest, err)
+	}
+	if err := pub.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAnInterruptedPubSaysHowFarItCame(t *testing.T) {
+	p, _ := startTestBroker(t)
+	p.run(t, "topics", "create", "demo")
+	pub, complaints := p.command(t, "pub", "demo")
 	in, err := pub.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -215,15 +255,15 @@ func TestAnInterruptedPubSaysHowFarItCame(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = pub.Wait()
-	if code := pub.ProcessState.ExitCode(); code != exitInterrupted || complaints.String() != "stored 2, repeats 0, failed 0\n" {
+	if code := pub.ProcessState.ExitCode(); code != exitInterrupted || !strings.HasSuffix(complaints.String(), "stored 2, repeats 0, failed 0\n") || strings.Contains(complaints.String(), "error") {
 		t.Errorf("%v\n%s", err, complaints)
 	}
 }
 
 func TestALineTooLongFailsAloneAndIsNamed(t *testing.T) {
-	p, _ := broker(t)
+	p, _ := startTestBroker(t)
 	p.run(t, "topics", "create", "demo", "--partitions", "1")
-	pub, complaints := p.command("pub", "demo", "--key-sep", "=")
+	pub, complaints := p.command(t, "pub", "demo", "--key-sep", "=")
 	largest := strings.Repeat("v", 16776192)
 	pub.Stdin = strings.NewReader("a=1\n" + largest + "x\n" + strings.Repeat("k", 256) + "=2\n" +
 		strings.Repeat("k", 255) + "=" + largest + "\nb=" + largest + "y\n" + strings.Repeat("z", 40<<20) + "\nc=3")
@@ -244,14 +284,14 @@ func TestALineTooLongFailsAloneAndIsNamed(t *testing.T) {
 
 // A consumer that is interrupted leaves: what it had is handed to the next at once, without a failed attempt.
 func TestAnInterruptedSubLeavesItsGroup(t *testing.T) {
-	p, _ := broker(t, "--delivery-lease-ms", "60000")
+	p, _ := startTestBroker(t, "--delivery-lease-ms", "60000")
 	p.run(t, "topics", "create", "demo", "--partitions", "2")
-	pub, complaints := p.command("pub", "demo")
+	pub, complaints := p.command(t, "pub", "demo")
 	pub.Stdin = strings.NewReader(numbered(1, 500))
 	if err := pub.Run(); err != nil {
 		t.Fatalf("%v\n%s", err, complaints)
 	}
-	sub, complaints := p.command("sub", "demo", "--group", "g", "--no-ack")
+	sub, complaints := p.command(t, "sub", "demo", "--group", "g", "--no-ack")
 	out, err := sub.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -283,15 +323,15 @@ func TestAnInterruptedSubLeavesItsGroup(t *testing.T) {
 
 // Whoever closes the pipe has seen what is acknowledged, and nothing else is.
 func TestASubWithoutAReaderAcknowledgesNothingMore(t *testing.T) {
-	p, _ := broker(t)
+	p, _ := startTestBroker(t)
 	p.run(t, "topics", "create", "demo", "--partitions", "1")
 	want := numbered(1, 20000)
-	pub, complaints := p.command("pub", "demo")
+	pub, complaints := p.command(t, "pub", "demo")
 	pub.Stdin = strings.NewReader(want)
 	if err := pub.Run(); err != nil {
 		t.Fatalf("%v\n%s", err, complaints)
 	}
-	sub, complaints := p.command("sub", "demo", "--group", "g")
+	sub, complaints := p.command(t, "sub", "demo", "--group", "g")
 	out, err := sub.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -306,7 +346,7 @@ func TestASubWithoutAReaderAcknowledgesNothingMore(t *testing.T) {
 	if err := out.Close(); err != nil {
 		t.Fatal(err)
 	}
-	pub, complaints = p.command("pub", "demo") // something to write for a sub that may be idle
+	pub, complaints = p.command(t, "pub", "demo") // something to write for a sub that may be idle
 	pub.Stdin = strings.NewReader("more\n")
 	if err := pub.Run(); err != nil {
 		t.Fatalf("%v\n%s", err, complaints)

@@ -20,6 +20,8 @@ import (
 const (
 	// pubTimeout is how long a line is tried without an answer.
 	pubTimeout = time.Minute
+	// pubPatience is how long a broker is waited for that is not there at the start, when nothing else was said: it may be starting.
+	pubPatience = 5 * time.Second
 	// pubDrain is how long lines on their way may still be answered after pub was told to stop, or had to.
 	pubDrain = 5 * time.Second
 	// pubComplaints is how many lines that failed are named one by one.
@@ -118,19 +120,26 @@ func (a *app) pub(f *pubFlags, topic string) error {
 	return a.pubSummary(r, err, interrupt.Err() != nil)
 }
 
-// connect makes the first connection. A broker that is not there is told at
-// once, unless it was said how long to wait for one.
+// connect makes the first connection. It has a little patience with a broker
+// that is being started, or as much as --timeout says.
 func (f *pubFlags) connect(ctx context.Context, a *app) (*client.Client, error) {
-	deadline := time.Now().Add(f.timeout)
-	for {
+	patience := pubPatience
+	if f.patient {
+		patience = f.timeout
+	}
+	deadline := time.Now().Add(patience)
+	for first := true; ; first = false {
 		c, err := f.target.dial(ctx, a)
-		if !f.patient || !errors.Is(err, client.ErrUnreachable) || time.Now().After(deadline) {
+		if err == nil || exitCode(err) != exitUnreachable || time.Now().After(deadline) {
 			return c, err
+		}
+		if first {
+			fmt.Fprintf(a.err, "note: no broker answers yet; trying for %v\n", patience)
 		}
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
-		case <-time.After(min(250*time.Millisecond, f.timeout)):
+		case <-time.After(min(100*time.Millisecond, patience)):
 		}
 	}
 }
@@ -142,7 +151,10 @@ func (a *app) pubSummary(r *pubRun, err error, interrupted bool) error {
 	for _, complaint := range r.complaints {
 		fmt.Fprintf(a.err, "error: %s\n", complaint)
 	}
-	if r.first != nil {
+	switch {
+	case errors.Is(r.first, client.ErrRetryTimeout) && client.CodeOf(r.first) == 0:
+		fmt.Fprintf(a.err, "error: gave up after %v without an answer: %s; with --producer-id the run can be started again from its beginning\n", r.timeout, errorText(bare(r.first)))
+	case r.first != nil:
 		fmt.Fprintf(a.err, "error: %s\n", errorText(r.first))
 	}
 	if err != nil {
@@ -167,6 +179,7 @@ type pubRun struct {
 	producer   *client.Producer
 	partitions []codec.Partition // 0, 1, 2 ...: messages point into it
 	keySep     []byte
+	timeout    time.Duration
 
 	ctx    context.Context // ends when no further line is to be sent
 	cancel context.CancelCauseFunc
@@ -180,7 +193,7 @@ type pubRun struct {
 }
 
 func newPubRun(interrupt context.Context, p *client.Producer, f *pubFlags) *pubRun {
-	r := &pubRun{producer: p, partitions: make([]codec.Partition, p.Topic().Partitions), keySep: []byte(f.keySep), begin: time.Now()}
+	r := &pubRun{producer: p, partitions: make([]codec.Partition, p.Topic().Partitions), keySep: []byte(f.keySep), timeout: f.timeout, begin: time.Now()}
 	for i := range r.partitions {
 		r.partitions[i] = codec.Partition(i)
 	}

@@ -122,6 +122,7 @@ failed, 130 interrupted.`,
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(
+		a.benchCommand(),
 		a.serveCommand(),
 		group("topics", "Create, delete and list topics", a.topicsCreateCommand(), a.topicsDeleteCommand(), a.topicsListCommand()),
 		a.pubCommand(),

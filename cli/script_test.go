@@ -21,6 +21,11 @@ import (
 
 // TestMain lets this test binary be the program itself when it is called mortarmq, which is on the PATH while tests run.
 func TestMain(m *testing.M) {
+	if os.Getenv("GORACE") == "" { // by default the race detector has every process sleep for a second at its end
+		if err := os.Setenv("GORACE", "atexit_sleep_ms=10"); err != nil {
+			panic(err)
+		}
+	}
 	testscript.Main(m, map[string]func(){
 		"mortarmq": func() { os.Exit(Main(os.Args[1:])) },
 	})
@@ -33,6 +38,7 @@ func TestMain(m *testing.M) {
 //	broker stop              SIGTERM; it must end with exit code 0
 //	broker kill              SIGKILL
 //	status N COMMAND...      the command must end with exit code N
+//	into FILE COMMAND...     the command must succeed; its standard output goes to the file
 //	lines N FILE             writes N lines "keyK text"
 //	samelines WANT GOT...    the lines of all GOT together are those of WANT, in any order, each as often
 //	keyorder WANT GOT        the lines that begin with the same word stand in the same order in both
@@ -41,12 +47,14 @@ func TestScripts(t *testing.T) {
 		Dir: "testdata/script",
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("HOME", env.WorkDir)
+			env.Setenv("GORACE", os.Getenv("GORACE"))
 			env.Values[brokerKey{}] = &process{}
 			return nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"broker":    cmdBroker,
 			"status":    cmdStatus,
+			"into":      cmdInto,
 			"lines":     cmdLines,
 			"samelines": cmdSameLines,
 			"keyorder":  cmdKeyOrder,
@@ -74,12 +82,12 @@ func cmdBroker(ts *testscript.TestScript, neg bool, args []string) {
 	switch args[0] {
 	case "start":
 		ts.Defer(p.kill)
-		ts.Check(p.start(ts.MkAbs("data"), args[1:], settingsOf(ts)))
+		ts.Check(p.start(ts.MkAbs("data"), args[1:], ts.MkAbs("."), settingsOf(ts)))
 		ts.Setenv("MORTARMQ_SERVER", p.clients)
 		ts.Setenv("MORTARMQ_ADMIN", p.admin)
 	case "restart":
 		p.kill()
-		ts.Check(p.start(ts.MkAbs("data"), args[1:], settingsOf(ts)))
+		ts.Check(p.start(ts.MkAbs("data"), args[1:], ts.MkAbs("."), settingsOf(ts)))
 	case "stop":
 		ts.Check(p.stop())
 	case "kill":
@@ -98,11 +106,12 @@ type process struct {
 	ended   chan error
 }
 
-// start starts the broker and waits until it says that it is ready. Started again it takes the ports it had.
-func (p *process) start(dir string, flags, env []string) error {
+// start starts the broker and waits until it says that it is ready. Started again it takes the ports it had. folder is where it runs, "" the test's own.
+func (p *process) start(dir string, flags []string, folder string, env []string) error {
 	args := []string{"serve", "--data-dir", dir, "--listen-client", orFree(p.clients), "--listen-admin", orFree(p.admin), "--disk-reserve-bytes", "0"}
 	p.cmd = exec.Command("mortarmq", append(args, flags...)...)
 	p.cmd.Stderr = &p.log
+	p.cmd.Dir = folder
 	p.cmd.Env = append(os.Environ(), env...)
 	out, err := p.cmd.StdoutPipe()
 	if err != nil {
@@ -187,6 +196,19 @@ func cmdStatus(ts *testscript.TestScript, neg bool, args []string) {
 	if got != want {
 		ts.Fatalf("exit code %d, want %d", got, want)
 	}
+}
+
+// cmdInto keeps long output out of the script's log.
+func cmdInto(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: into FILE COMMAND...")
+	}
+	var b bytes.Buffer
+	cmd := exec.Command(args[1], args[2:]...)
+	cmd.Env = append(os.Environ(), "MORTARMQ_SERVER="+ts.Getenv("MORTARMQ_SERVER"))
+	cmd.Stdout, cmd.Stderr = &b, ts.Stderr()
+	ts.Check(cmd.Run())
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), b.Bytes(), 0o644))
 }
 
 func cmdLines(ts *testscript.TestScript, _ bool, args []string) {

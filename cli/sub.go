@@ -109,6 +109,9 @@ func (a *app) sub(f *subFlags, topic string, format lineFormat) error {
 		go r.watch(ctx, f.idle)
 	}
 	err = r.consumer.Run(ctx, r.handle)
+	if late := r.consumer.Stats().Refused; late > 0 {
+		fmt.Fprintf(a.err, "note: %d acknowledgements came too late; these messages come again\n", late)
+	}
 	switch {
 	case errors.Is(r.failed, syscall.EPIPE):
 		return nil // whoever read has seen enough

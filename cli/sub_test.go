@@ -76,7 +76,7 @@ func TestExitCodes(t *testing.T) {
 	}{
 		{usagef("bad %d", 1), 2, "error: bad 1\n"},
 		{unreachablef("gone: %w", bare(dial)), 3, "error: gone: connection refused\n"},
-		{errors.Join(client.ErrUnreachable, dial), 3, "error: client: no server could be reached; dial: connection refused\n"},
+		{errors.Join(client.ErrUnreachable, dial), 3, "error: no server could be reached; dial: connection refused\n"},
 		{refusal, 4, "error: UNKNOWN_TOPIC (0x0008): there is none\n"},
 		{errors.Join(client.ErrRetryTimeout, refusal), 4, "error: UNKNOWN_TOPIC (0x0008): there is none\n"},
 		{&codec.Error{Code: codec.CodeInvalidTopic, Message: "no"}, 4, "error: INVALID_TOPIC (0x000B): no\n"},
