@@ -54,9 +54,17 @@ type Chunk struct {
 	refs atomic.Int32
 }
 
+// chunks has receive buffers only: bodies of PULLs, which differ in size, would
+// teach a shared pool the wrong sizes.
+var chunks bytebufferpool.Pool
+
+// maxPooledChunk is where a buffer is left to the collector: the buffer of one
+// huge PUB must not come back for a small read.
+const maxPooledChunk = 1 << 20
+
 // NewChunk returns an empty chunk with one reference, the caller's.
 func NewChunk() *Chunk {
-	c := &Chunk{Buf: bytebufferpool.Get()}
+	c := &Chunk{Buf: chunks.Get()}
 	c.refs.Store(1)
 	return c
 }
@@ -69,7 +77,9 @@ func (c *Chunk) Retain(n int) { c.refs.Add(int32(n)) }
 func (c *Chunk) Release(n int) {
 	left := c.refs.Add(-int32(n))
 	if left == 0 {
-		bytebufferpool.Put(c.Buf)
+		if cap(c.Buf.B) <= maxPooledChunk {
+			chunks.Put(c.Buf)
+		}
 		c.Buf = nil
 	} else if left < 0 {
 		panic("flow: chunk released more often than it was retained")

@@ -3,7 +3,7 @@ package loop
 import "math/bits"
 
 // buffers keeps byte slices of a reactor for reuse, by size class: 512 bytes
-// to 64 KiB. Unlike a pool shared with others it never lends a large buffer for
+// to 256 KiB. Unlike a pool shared with others it never lends a large buffer for
 // a small need, so what a session holds follows what it received.
 type buffers struct {
 	free [bufferClasses][][]byte
@@ -11,7 +11,7 @@ type buffers struct {
 
 const (
 	smallestBits  = 9
-	bufferClasses = 8
+	bufferClasses = 10
 	largestBuffer = 1 << (smallestBits + bufferClasses - 1)
 	keepPerClass  = 1 << 20 // bytes
 )

@@ -36,7 +36,7 @@ const (
 	causeKeepalive                // S5
 	causeSlow                     // S8: the peer does not read
 	causeMemory                   // S8: no memory for what it has sent
-	causeDeadline                 // its last answers did not come, or did not leave, in time
+	causeDeadline                 // the answers before its last word did not come in time
 	causeInternal                 // a panic
 	causeDrain                    // the server stops
 	causes
@@ -102,6 +102,14 @@ func (s *session) finish(why cause) {
 	s.phase, s.cause = phaseFlush, why
 	s.end.deadline = s.r.now + s.r.limits.Closing
 	s.forget()
+}
+
+// drop ignores input behind the last request. A peer that goes on sending and
+// still does not read gets less patience.
+func (s *session) drop() {
+	if s.cause == causeSlow {
+		s.end.deadline = min(s.end.deadline, s.r.now+s.r.limits.Linger)
+	}
 }
 
 // hangUp shuts our side once everything is in the kernel.

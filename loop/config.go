@@ -70,10 +70,10 @@ type Limits struct {
 	// Unfinished bounds the memory for what arrived and cannot be served yet,
 	// over all connections: 1 GiB. The connection that needs more is closed (S8).
 	Unfinished int64
-	// Backlog is how much may wait to be written over all connections before
-	// those that take nothing are closed early: 64 MiB. A connection whose peer has taken
-	// no byte for Stall (1 s) and needs more is a slow consumer then, whatever its own
-	// share. Peers that read are never hit.
+	// Backlog bounds what may wait to be written over all connections: 64 MiB, so that
+	// one may use up its Outbound. Above it a connection that needs more is a slow
+	// consumer already when it has more than its share and its peer has taken nothing
+	// for Stall (100 ms). Peers that read are never hit.
 	Backlog int64
 	Stall   time.Duration
 
@@ -133,7 +133,7 @@ func (l *Limits) fill() {
 	orElse(&l.Outbound, 64<<20)
 	orElse(&l.Unfinished, 1<<30)
 	orElse(&l.Backlog, 64<<20)
-	orElse(&l.Stall, time.Second)
+	orElse(&l.Stall, 100*time.Millisecond)
 	orElse(&l.WaitingPulls, 10_000)
 	orElse(&l.Closing, 5*time.Second)
 	orElse(&l.Linger, time.Second)

@@ -146,6 +146,10 @@ const (
 	pieceSize  = 32 << 10
 )
 
+// gnet keeps a write behind a backlog in a buffer of the next power of two: larger
+// writes are cut, or they could cost twice their size.
+const exactPiece = 64 << 10
+
 // send writes the output, unless it is gathered behind a backlog; now says that
 // it may not be.
 func (s *session) send(now bool) {
@@ -164,7 +168,12 @@ func (s *session) send(now bool) {
 	// A failed write has closed the session when it returns; OnClose has its error.
 	out, body := s.out, s.outBody
 	s.out, s.outBody = nil, nil
-	_, _ = s.gc.Write(out)
+	rest := out
+	for backlog > 0 && len(rest) > exactPiece { // see exactPiece
+		_, _ = s.gc.Write(rest[:exactPiece])
+		rest = rest[exactPiece:]
+	}
+	_, _ = s.gc.Write(rest)
 	if body != nil {
 		body.B = out
 		bytebufferpool.Put(body)
@@ -183,7 +192,10 @@ func (s *session) tooSlow(backlog int) bool {
 	if backlog+len(s.out) > l.Outbound {
 		return true
 	}
-	return s.r.srv.backlog.Load()+int64(len(s.out)) > l.Backlog && s.r.now-s.moved >= l.Stall
+	srv := s.r.srv
+	return srv.backlog.Load()+int64(len(s.out)) > l.Backlog && // short over all
+		int64(backlog)*srv.backlogged.Load() > l.Backlog && // more than a share
+		s.r.now-s.moved >= l.Stall
 }
 
 // noteBacklog keeps the account of what waits to be written, and of when the peer took some.
@@ -191,8 +203,15 @@ func (s *session) noteBacklog(n int) {
 	if n < s.backlog || n == 0 {
 		s.moved = s.r.now
 	}
-	if n != s.backlog {
-		s.r.srv.backlog.Add(int64(n - s.backlog))
-		s.backlog = n
+	if n == s.backlog {
+		return
 	}
+	srv := s.r.srv
+	if s.backlog == 0 {
+		srv.backlogged.Add(1)
+	} else if n == 0 {
+		srv.backlogged.Add(-1)
+	}
+	srv.backlog.Add(int64(n - s.backlog))
+	s.backlog = n
 }

@@ -42,8 +42,8 @@ func (s *session) servePull(payload []byte) {
 	s.pull = p
 	s.r.submit() // ACKs before it make room for it
 	s.r.backend.Pull(p)
-	if s.r.draining {
-		s.endWait()
+	if s.behind.n > 0 || s.phase > phaseOpen {
+		s.endWait() // something stands behind it already
 	}
 }
 

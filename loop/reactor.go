@@ -88,7 +88,9 @@ const readSize = 64 << 10
 func (r *reactor) stop() error {
 	r.poll.Stop()
 	r.mail.close()
-	return r.client.Stop()
+	err := r.client.Stop()
+	r.dropChunk() // its goroutine has ended
+	return err
 }
 
 // drain asks the reactor to end its sessions; drained tells when that is done.
@@ -115,10 +117,14 @@ func (r *reactor) OnOpen(c gnet.Conn) ([]byte, gnet.Action) {
 func (r *reactor) OnTraffic(c gnet.Conn) gnet.Action {
 	in, _ := c.Next(-1) // everything there is; fails only for a number
 	s, ok := c.Context().(*session)
-	if !ok || s.phase > phaseOpen {
-		return gnet.None // what comes after the last request is dropped
+	if !ok {
+		return gnet.None
 	}
 	r.begin()
+	if s.phase > phaseOpen {
+		s.drop()
+		return gnet.None
+	}
 	r.turn.bytesIn += uint64(len(in))
 	r.read(s, in)
 	r.settle()
@@ -254,6 +260,7 @@ func (r *reactor) touch(s *session) {
 // Flushing a session may serve requests that waited behind its PULL.
 func (r *reactor) settle() {
 	r.submit()
+	r.counts.add(&r.turn) // first: who has read an answer finds its request counted
 	for i := 0; i < len(r.dirty); i++ {
 		s := r.dirty[i]
 		r.dirty[i] = nil
@@ -291,7 +298,6 @@ func (r *reactor) answerAll(batch []flow.Completion) {
 // answerSome goes on until the end, or until a panic that ends one session; it
 // returns how many it has dealt with.
 func (r *reactor) answerSome(batch []flow.Completion) (done int) {
-	r.serving = nil
 	defer func() {
 		if p := recover(); p != nil {
 			r.panicked(r.serving, p)
@@ -300,6 +306,7 @@ func (r *reactor) answerSome(batch []flow.Completion) (done int) {
 	}()
 	for done < len(batch) {
 		c := &batch[done]
+		r.serving = nil
 		s := c.Conn.Session.(*session)
 		r.serving, r.op = s, c.Op
 		s.answered(c)

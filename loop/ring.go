@@ -52,6 +52,9 @@ func (s *session) answered(c *flow.Completion) {
 		}
 		return
 	}
+	if c.Slot-s.head >= s.next-s.head {
+		panic("loop: an answer to a request that was answered before, or never came")
+	}
 	if c.Subscribed != nil {
 		s.subscribed(c.Subscribed)
 	}
@@ -101,11 +104,7 @@ func (s *session) advance() {
 }
 
 func (s *session) park(c *flow.Completion) {
-	ahead := c.Slot - s.head
-	if c.Slot >= s.next || ahead >= uint64(len(s.late)+s.r.limits.Requests+1) {
-		panic("loop: an answer to a request that was answered before, or never came")
-	}
-	if ahead >= uint64(s.r.limits.Requests) {
+	if c.Slot-s.head >= uint64(s.r.limits.Requests) {
 		s.late = append(s.late, lateAnswer{c.Op, c.Code, c.Message})
 		if len(s.late)*errSize > s.r.limits.Outbound {
 			s.slow()

@@ -22,9 +22,12 @@ type Server struct {
 	pulls      atomic.Int64 // under way
 	unfinished atomic.Int64 // bytes held for what cannot be served yet
 	backlog    atomic.Int64 // bytes waiting to be written, as last seen
+	backlogged atomic.Int64 // connections with some
 
 	counts serverCounts
 }
+
+var _ flow.Replies = (*Server)(nil)
 
 // Listen starts a server. It serves when Listen returns.
 func Listen(cfg Config, b Backend) (*Server, error) {

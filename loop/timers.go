@@ -39,8 +39,8 @@ func (s *session) expire(due cause) {
 	case due == causeAuthTimeout:
 		s.dismiss(0, codec.CodeAuthTimeout, "")
 		s.cause = causeAuthTimeout
-	case due == causeDeadline && s.phase == phaseLinger:
-		s.r.shut(s, s.cause) // everything was said
+	case s.phase >= phaseFlush:
+		s.r.shut(s, s.cause) // the reason is known
 	default:
 		s.r.shut(s, due)
 	}

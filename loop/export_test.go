@@ -1,0 +1,12 @@
+package loop
+
+import "net"
+
+// Serve is Listen on a listener of the test's.
+func Serve(ln net.Listener, cfg Config, b Backend) (*Server, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	return serve(ln, cfg, b)
+}
