@@ -70,7 +70,7 @@ type Limits struct {
 	// Unfinished bounds the memory for what arrived and cannot be served yet,
 	// over all connections: 1 GiB. The connection that needs more is closed (S8).
 	Unfinished int64
-	// Backlog bounds what may wait to be written over all connections: 64 MiB, so that
+	// Backlog bounds what may wait to be written over all connections: 32 MiB, so that
 	// one may use up its Outbound. Above it a connection that needs more is a slow
 	// consumer already when it has more than its share and its peer has taken nothing
 	// for Stall (100 ms). Peers that read are never hit.
@@ -132,7 +132,7 @@ func (l *Limits) fill() {
 	orElse(&l.PubBytes, 32<<20)
 	orElse(&l.Outbound, 64<<20)
 	orElse(&l.Unfinished, 1<<30)
-	orElse(&l.Backlog, 64<<20)
+	orElse(&l.Backlog, 32<<20)
 	orElse(&l.Stall, 100*time.Millisecond)
 	orElse(&l.WaitingPulls, 10_000)
 	orElse(&l.Closing, 5*time.Second)
