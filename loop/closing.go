@@ -137,7 +137,7 @@ func (s *session) slow() {
 	s.dropOut()
 	s.writeErr(codec.CodeSlowConsumer, 0, "")
 	s.finish(causeSlow)
-	if s.r.srv.backlog.Load() > s.r.limits.Backlog {
+	if s.r.srv.crowded(0) {
 		s.r.shut(s, causeSlow)
 		return
 	}

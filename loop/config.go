@@ -70,10 +70,11 @@ type Limits struct {
 	// Unfinished bounds the memory for what arrived and cannot be served yet,
 	// over all connections: 1 GiB. The connection that needs more is closed (S8).
 	Unfinished int64
-	// Backlog bounds what may wait to be written over all connections: 32 MiB, so that
-	// one may use up its Outbound. Above it a connection that needs more is a slow
-	// consumer already when it has more than its share and its peer has taken nothing
-	// for Stall (100 ms). Peers that read are never hit.
+	// Backlog bounds what may wait to be written over all connections once a crowd of
+	// them has something waiting: 32 MiB. Above it a connection that needs more is a
+	// slow consumer already when it has more than its share and its peer has taken
+	// nothing for Stall (100 ms). Peers that read are never hit, and a few may each use up
+	// their Outbound.
 	Backlog int64
 	Stall   time.Duration
 
@@ -85,6 +86,10 @@ type Limits struct {
 	Closing time.Duration
 	Linger  time.Duration
 }
+
+// crowd is how many connections must have something waiting before Backlog counts: fewer cannot
+// hold more than 4 times Outbound.
+const crowd = 4
 
 // reservedFiles are kept from connections: segments, snapshots, peers, admin pages.
 const reservedFiles = 256

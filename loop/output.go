@@ -193,7 +193,7 @@ func (s *session) tooSlow(backlog int) bool {
 		return true
 	}
 	srv := s.r.srv
-	return srv.backlog.Load()+int64(len(s.out)) > l.Backlog && // short over all
+	return srv.crowded(len(s.out)) &&
 		int64(backlog)*srv.backlogged.Load() > l.Backlog && // more than a share
 		s.r.now-s.moved >= l.Stall
 }

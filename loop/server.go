@@ -126,3 +126,10 @@ func (s *Server) leastBusy() *reactor {
 	}
 	return best
 }
+
+// crowded reports whether memory for what waits to be written is short, with n bytes
+// more: many connections have something waiting, and it is too much over all of
+// them. A few may have all of their own bounds.
+func (s *Server) crowded(n int) bool {
+	return s.backlogged.Load() >= crowd && s.backlog.Load()+int64(n) > s.cfg.Limits.Backlog
+}
