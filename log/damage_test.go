@@ -342,7 +342,7 @@ func TestDirectoriesThatCannotBe(t *testing.T) {
 		{what: "middle segment empty", file: f.names[1], data: []byte{}, damage: true},
 		{what: "middle segment zeros", file: f.names[1], data: make([]byte, MinSegmentBytes), damage: true},
 		{what: "middle segment is a copy of another", file: f.names[1], data: f.files[f.names[0]], damage: true},
-		{what: "middle segment cut in half", file: f.names[1], data: f.files[f.names[1]][:MinSegmentBytes/2], damage: true},
+		{what: "middle segment cut in half", file: f.names[1], data: f.files[f.names[1]][:len(f.files[f.names[1]])/2], damage: true},
 		{what: "newest segment empty", file: newest, data: []byte{}, lost: len(f.starts[newest])},
 		{what: "newest segment zeros", file: newest, data: make([]byte, MinSegmentBytes), lost: len(f.starts[newest])},
 		{what: "newest segment half a header", file: newest, data: f.files[newest][:headerLen/2], lost: len(f.starts[newest]), keeps: true},
