@@ -21,8 +21,7 @@ func TestPullIsCompletedOnce(t *testing.T) {
 			f()
 		}
 		// go on until it is parked, or answered because it was cancelled
-		var serve func()
-		serve = func() {
+		serve := func() {
 			for {
 				if p.Cancelled() {
 					completed.Add(1)
