@@ -97,8 +97,8 @@ func (c *Core) replayMessages(body []byte, index mlog.Index, off int) error {
 		return err
 	}
 	p := c.ensure(h.topic, h.part)
-	if h.first != p.last+1 {
-		return fmt.Errorf("shard: topic %d partition %d: sequence %d follows %d", h.topic, h.part, h.first, p.last)
+	if err := c.joins(p, h.first); err != nil {
+		return err
 	}
 	p.index.add(h.first, index, off+messagesHeadLen)
 	for range h.count {
@@ -132,6 +132,10 @@ func (c *Core) replayLedger(body []byte) error {
 		d.floor, d.cursor, d.settled = min(d.floor, p.last), p.last, nil
 	}
 	l := p.ledger(d.group)
+	if l == nil && len(c.damage) > 0 { // its start is lost
+		l = newLedger(p, d.group, d.floor)
+		p.ledgers = append(p.ledgers, l)
+	}
 	if l == nil {
 		return fmt.Errorf("shard: ledger record of group %d, which was never opened on topic %d partition %d", d.group, d.topic, d.part)
 	}
@@ -149,12 +153,16 @@ func (c *Core) replayDead(body []byte, index mlog.Index, off int) error {
 	}
 	p := c.ensure(h.topic, h.part)
 	twin := c.ensure(h.topic.Twin(), h.part)
-	if h.twin != twin.last+1 {
-		return fmt.Errorf("shard: topic %d partition %d: sequence %d follows %d", twin.topic, twin.id, h.twin, twin.last)
+	if err := c.joins(twin, h.twin); err != nil {
+		return err
 	}
 	twin.index.add(h.twin, index, off+deadHeadLen)
 	twin.last, twin.committed = h.twin, h.twin
 	l := p.ledger(h.group)
+	if l == nil && len(c.damage) > 0 {
+		l = newLedger(p, h.group, min(h.seq, p.last)-1)
+		p.ledgers = append(p.ledgers, l)
+	}
 	if l == nil {
 		return fmt.Errorf("shard: dead letter of group %d, which was never opened on topic %d partition %d", h.group, h.topic, h.part)
 	}

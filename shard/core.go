@@ -82,6 +82,8 @@ type Core struct {
 	lastDelivery codec.DeliveryID
 
 	view view
+	// damage is what of the log could not be read at the start.
+	damage []*mlog.CorruptionError
 	// clamped counts floors that stood above the end of a damaged log (V15).
 	clamped uint64
 
@@ -143,6 +145,8 @@ func (c *Core) pump() error {
 // lead begins a term: what was in flight when the last one ended failed an attempt (V8).
 func (c *Core) lead() {
 	c.dropDeleted()
+	c.closeSuspects()
+	c.trimmed()
 	for _, parts := range c.topics {
 		for _, p := range parts {
 			if p == nil {
@@ -310,7 +314,7 @@ func (c *Core) OpenGroup(topic codec.TopicID, group codec.GroupID, name string, 
 			}
 			l := p.ledger(group)
 			if l == nil {
-				floor := codec.Sequence(0)
+				floor := p.earliest - 1
 				if policy == codec.StartLatest {
 					floor = p.committed
 				}
@@ -433,6 +437,7 @@ func (c *Core) read(l *ledger, seq codec.Sequence) (rec []byte, key, value int, 
 	if c.view.index != pos.index || c.view.data == nil {
 		data, err := c.log.Read(pos.index)
 		if err != nil {
+			c.unreadable(l.part, pos, err)
 			return nil, 0, 0, err
 		}
 		c.view = view{pos.index, data}

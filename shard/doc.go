@@ -20,5 +20,6 @@
 //
 // Reading order: shard.go (goroutine and mailbox), core.go (one turn),
 // partition.go, window.go, index.go, publish.go, entry.go with FORMAT.md (what
-// is on disk), apply.go, ledger.go, settle.go, pull.go, stats.go.
+// is on disk), apply.go, ledger.go, settle.go, pull.go, dead.go, forget.go,
+// snapshot.go, retention.go, damage.go, stop.go, stats.go.
 package shard

@@ -224,6 +224,7 @@ type ledgerDelta struct {
 	group   codec.GroupID
 	floor   codec.Sequence
 	cursor  codec.Sequence
+	skipped uint64 // that the group never settled: gone, the floor went over them
 	settled []span // above floor, ascending
 	marks   []mark // in the order they happened
 }
@@ -233,6 +234,7 @@ func appendLedgerDelta(dst []byte, d *ledgerDelta) []byte {
 	dst = binary.BigEndian.AppendUint16(dst, uint16(d.group))
 	dst = binary.BigEndian.AppendUint64(dst, uint64(d.floor))
 	dst = binary.BigEndian.AppendUint64(dst, uint64(d.cursor))
+	dst = binary.AppendUvarint(dst, d.skipped)
 	dst = binary.AppendUvarint(dst, uint64(len(d.settled)))
 	at := d.floor
 	for _, s := range d.settled {
@@ -260,6 +262,9 @@ func parseLedgerDelta(b []byte) (d ledgerDelta, err error) {
 	d.cursor = codec.Sequence(binary.BigEndian.Uint64(b[14:]))
 	r := varints{b: b[ledgerHeadLen:]}
 	if d.cursor < d.floor || d.cursor-d.floor > maxUnsettled {
+		return d, errBadEntry
+	}
+	if d.skipped = r.next(); d.skipped > uint64(d.cursor) {
 		return d, errBadEntry
 	}
 	at := d.floor

@@ -96,6 +96,29 @@ func (x *seqIndex) find(seq, last codec.Sequence) (readPos, bool) {
 	return readPos{seq: at.first, end: end, index: at.index, off: at.off}, true
 }
 
+// trim forgets the chunks that only hold runs of entries before first, and returns the
+// earliest sequence that is still in the log; last+1 when there is none.
+func (x *seqIndex) trim(first mlog.Index, last codec.Sequence) codec.Sequence {
+	n := 0
+	for n < len(x.chunks) && x.chunks[n].last.index < first {
+		n++
+	}
+	if n > 0 {
+		x.chunks = append([]runChunk(nil), x.chunks[n:]...)
+	}
+	earliest := last + 1
+	if len(x.chunks) > 0 {
+		x.chunks[0].each(func(r run) bool {
+			if r.index < first {
+				return true
+			}
+			earliest = r.first
+			return false
+		})
+	}
+	return earliest
+}
+
 // readPos is a place in a run: the record of seq stands at off in the entry's
 // data, and the run goes on to end. seq 0 is nowhere.
 type readPos struct {

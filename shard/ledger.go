@@ -34,9 +34,10 @@ type ledger struct {
 	timed   bool // stands in Core.timed
 
 	// Not yet recorded in the log.
-	dirty   bool
-	settled []codec.Sequence // settled since the last record, in the order it happened
-	marks   []mark
+	dirty        bool
+	settled      []codec.Sequence // settled since the last record, in the order it happened
+	marks        []mark
+	newlySkipped uint64
 
 	// Since this group started (N1).
 	acked, dead, quarantined uint64
@@ -110,13 +111,43 @@ func (l *ledger) raiseFloor() {
 func (l *ledger) take() ledgerDelta {
 	d := ledgerDelta{
 		topic: l.part.topic, part: l.part.id, group: l.group,
-		floor: l.floor, cursor: l.cursor, marks: l.marks,
+		floor: l.floor, cursor: l.cursor, marks: l.marks, skipped: l.newlySkipped,
 	}
+	l.newlySkipped = 0
 	d.settled = spans(l.settled, l.floor)
 	l.settled = l.settled[:0]
 	l.marks = nil
 	l.dirty = false
 	return d
+}
+
+// skipTo closes out everything below earliest: its bytes are gone. It returns how
+// many messages the group will never see, and their credit bytes that were in flight.
+func (l *ledger) skipTo(earliest codec.Sequence) (skipped uint64, returned []int) {
+	if earliest <= l.floor+1 {
+		return 0, nil
+	}
+	for seq := l.floor + 1; seq < earliest; seq++ {
+		if seq > l.cursor {
+			skipped += uint64(earliest - seq)
+			break
+		}
+		s := l.slot(seq)
+		if s.state == slotInFlight {
+			l.inFlight--
+			returned = append(returned, int(s.size))
+		}
+		if s.state != slotSettled {
+			skipped++
+		}
+	}
+	l.floor = earliest - 1
+	l.cursor = max(l.cursor, l.floor)
+	l.pos = readPos{}
+	l.skipped += skipped
+	l.newlySkipped += skipped
+	l.raiseFloor()
+	return skipped, returned
 }
 
 // lag returns how many messages the group has not settled (depth, V15).
@@ -267,6 +298,9 @@ func (l *ledger) applyDelta(d *ledgerDelta) {
 	for _, m := range d.marks {
 		l.replayMark(m)
 	}
+	// What was skipped was settled too, and counted as acknowledged.
+	l.acked -= d.skipped
+	l.skipped += d.skipped
 	l.raiseFloor()
 }
 

@@ -3,6 +3,7 @@ package shard
 import (
 	"github.com/mortarmq/mortarmq/codec"
 	"github.com/mortarmq/mortarmq/flow"
+	mlog "github.com/mortarmq/mortarmq/log"
 )
 
 // partition is one partition of a topic or of its dead-letter twin.
@@ -12,6 +13,7 @@ type partition struct {
 	twin  bool
 
 	last      codec.Sequence // the last one given out, committed or not
+	earliest  codec.Sequence // the first that retention has left, 1 when it has taken nothing
 	committed codec.Sequence // the last one on disk and applied: what may be delivered
 	index     seqIndex
 	ledgers   []*ledger // one per group that ever subscribed
@@ -20,6 +22,12 @@ type partition struct {
 	// The producer of the last message: most partitions are written by few.
 	recentID codec.ProducerID
 	recent   *window
+
+	// lost are messages that cannot be read; ascending. readOnly is why nothing is
+	// stored any more, suspect why that may become so when the replay ends.
+	lost     []span
+	readOnly *mlog.CorruptionError
+	suspect  *mlog.CorruptionError
 
 	// waiting are repeats of messages that are not committed yet (P4).
 	waiting []repeat
@@ -39,7 +47,7 @@ type repeat struct {
 const noPub = -1
 
 func newPartition(topic codec.TopicID, id codec.Partition) *partition {
-	return &partition{topic: topic, id: id, twin: topic.IsTwin(), head: noPub, tail: noPub}
+	return &partition{topic: topic, id: id, twin: topic.IsTwin(), earliest: 1, head: noPub, tail: noPub}
 }
 
 // window returns the dedup window of a producer, or nil for an unknown one.

@@ -82,6 +82,11 @@ func (c *Core) publish(r *flow.Request) {
 		c.refusePub(r, codec.CodeUnknownTopic)
 		return
 	}
+	if p.readOnly != nil {
+		r.Chunk.Release(1)
+		c.reply(flow.Completion{Conn: r.Conn, Slot: r.Slot, Op: codec.OpPub, Code: codec.CodeInternal, Message: p.readOnlyText()})
+		return
+	}
 	if r.ProducerID != 0 {
 		if w := p.window(r.ProducerID); w != nil {
 			switch v, seq := w.judge(r.ProducerSeq); v {

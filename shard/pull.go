@@ -176,10 +176,15 @@ func (c *Core) fillFrom(l *ledger, p *flow.Pull) (took int, full bool) {
 		if !due || l.slot(seq).batch > c.applied {
 			break
 		}
+		if len(l.part.lost) > 0 && l.part.lostAt(seq) != 0 {
+			c.passLost(l, 0)
+			continue
+		}
 		switch c.offer(l, seq, p) {
 		case offerTaken:
 			heap.Pop(&l.retries)
 			took++
+		case offerLost:
 		case offerFull:
 			return took, true
 		default:
@@ -187,9 +192,18 @@ func (c *Core) fillFrom(l *ledger, p *flow.Pull) (took int, full bool) {
 		}
 	}
 	for took < quantum && l.cursor < l.part.committed && l.cursor-l.floor < maxUnsettled {
+		if len(l.part.lost) > 0 {
+			if to := l.part.lostAt(l.cursor + 1); to != 0 {
+				if !c.passLost(l, to) {
+					return took, false
+				}
+				continue
+			}
+		}
 		switch c.offer(l, l.cursor+1, p) {
 		case offerTaken:
 			took++
+		case offerLost:
 		case offerFull:
 			return took, true
 		default:
@@ -204,6 +218,7 @@ type offerResult uint8
 const (
 	offerTaken   offerResult = iota
 	offerFull                // the PULL can take no more
+	offerLost                // the message is lost: look again
 	offerBlocked             // this partition's next message cannot be delivered now; another's may
 )
 
@@ -212,6 +227,9 @@ func (c *Core) offer(l *ledger, seq codec.Sequence, p *flow.Pull) offerResult {
 	rec, key, value, err := c.read(l, seq)
 	if err != nil {
 		c.cfg.Logger.Error("a message cannot be read", "topic", l.part.topic, "partition", l.part.id, "sequence", seq, "err", err)
+		if l.part.lostAt(seq) != 0 {
+			return offerLost
+		}
 		p.Verdict = codec.CodeInternal
 		return offerBlocked
 	}

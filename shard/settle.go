@@ -171,6 +171,10 @@ func (c *Core) exhaust(l *ledger, seq codec.Sequence, s *slot, reason uint8) cod
 		l.raiseFloor()
 		return codec.CodeDLQPathOverflow
 	}
+	if twin := c.partition(l.part.topic.Twin(), l.part.id); twin != nil && twin.readOnly != nil {
+		c.wait(l, seq, s, reason, c.cfg.RetryBackoffMax)
+		return codec.CodeDLQUnavailable
+	}
 	s.state = slotMoving
 	c.batch.deads = append(c.batch.deads, deadMove{ledger: l, seq: seq})
 	return 0

@@ -43,6 +43,8 @@ func (c *Core) Snapshot() []byte {
 func appendPartitionState(dst []byte, p *partition) []byte {
 	dst = appendPartition(dst, p.topic, p.id)
 	dst = binary.AppendUvarint(dst, uint64(p.committed))
+	dst = binary.AppendUvarint(dst, uint64(p.earliest))
+	dst = appendDamage(dst, p)
 	dst = binary.AppendUvarint(dst, uint64(len(p.index.chunks)))
 	for i := range p.index.chunks {
 		dst = appendChunk(dst, &p.index.chunks[i])
@@ -56,6 +58,28 @@ func appendPartitionState(dst []byte, p *partition) []byte {
 		dst = appendLedgerState(dst, l)
 	}
 	return dst
+}
+
+// appendDamage writes what is lost and why the partition is read-only, so that it
+// stays so when the damaged file is gone.
+func appendDamage(dst []byte, p *partition) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(p.lost)))
+	for _, s := range p.lost {
+		dst = binary.AppendUvarint(dst, uint64(s.from))
+		dst = binary.AppendUvarint(dst, uint64(s.to-s.from))
+	}
+	if p.readOnly == nil {
+		return append(dst, 0)
+	}
+	dst = append(dst, 1)
+	dst = appendText(dst, p.readOnly.File)
+	dst = binary.AppendUvarint(dst, uint64(p.readOnly.Offset))
+	return appendText(dst, p.readOnly.Reason)
+}
+
+func appendText(dst []byte, s string) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(s)))
+	return append(dst, s...)
 }
 
 func appendChunk(dst []byte, x *runChunk) []byte {
@@ -135,6 +159,8 @@ func (c *Core) taken(topic codec.TopicID, part codec.Partition) bool {
 func readPartition(r *varints, p *partition) {
 	p.committed = codec.Sequence(r.next())
 	p.last = p.committed
+	p.earliest = codec.Sequence(r.next())
+	readDamage(r, p)
 	for n := r.next(); n > 0 && !r.bad; n-- {
 		p.index.chunks = append(p.index.chunks, readChunk(r))
 	}
@@ -145,6 +171,23 @@ func readPartition(r *varints, p *partition) {
 		readLedger(r, p)
 	}
 }
+
+func readDamage(r *varints, p *partition) {
+	for n := r.next(); n > 0 && !r.bad; n-- {
+		s := span{from: codec.Sequence(r.next())}
+		s.to = s.from + codec.Sequence(r.next())
+		p.lost = append(p.lost, s)
+	}
+	switch r.byte() {
+	case 0:
+	case 1:
+		p.readOnly = &mlog.CorruptionError{File: r.text(), Offset: int64(r.next()), Reason: r.text()}
+	default:
+		r.bad = true
+	}
+}
+
+func (r *varints) text() string { return string(r.take(int(r.next()))) }
 
 func readChunk(r *varints) runChunk {
 	x := runChunk{n: int(r.next())}

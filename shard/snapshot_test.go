@@ -136,7 +136,7 @@ func TestSnapshotIsRefusedWhenCutOrLonger(t *testing.T) {
 }
 
 func FuzzRestore(f *testing.F) {
-	f.Add([]byte{snapshotVersion, 0, 1, 0, 3, 0, 1, 5, 0, 0, 0})
+	f.Add([]byte{snapshotVersion, 0, 1, 0, 3, 0, 1, 5, 1, 0, 0, 0, 0, 0})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		_ = NewCore(Config{Shards: 1}, nil, nil, 1).restore(b) // an error is fine, a panic is not
 	})

@@ -23,11 +23,12 @@ type PartitionStats struct {
 }
 
 // GroupStats is one group on one partition. In a quiet moment, for a group that
-// started at the beginning: LastSeq = Acked + Dead + Quarantined + Depth (N1).
+// started at the beginning: LastSeq = Acked + Dead + Quarantined + Skipped + Depth (N1).
 type GroupStats struct {
 	Group                    codec.GroupID
 	AckFloor, Cursor         codec.Sequence
 	Acked, Dead, Quarantined uint64
+	Skipped                  uint64 // gone before they were settled: retention
 	Depth                    uint64
 	InFlight, Retrying       int
 	Member                   codec.MemberID // 0: nobody owns the partition
@@ -46,7 +47,7 @@ func (c *Core) Stats() Stats {
 			for _, l := range p.ledgers {
 				gs := GroupStats{
 					Group: l.group, AckFloor: l.floor, Cursor: l.cursor,
-					Acked: l.acked, Dead: l.dead, Quarantined: l.quarantined,
+					Acked: l.acked, Dead: l.dead, Quarantined: l.quarantined, Skipped: l.skipped,
 					Depth: l.lag(), InFlight: l.inFlight, Retrying: len(l.retries), Epoch: l.epoch,
 				}
 				if l.owner != nil {
